@@ -1,0 +1,41 @@
+"""All that a check, a probe or a plugin imports from the framework; it holds nothing of its own."""
+
+from __future__ import annotations
+
+from .host import Host, Output, Space, Stat
+from .model import (
+    Absent,
+    Denied,
+    Finding,
+    Findings,
+    Malformed,
+    NotApplicable,
+    TimedOut,
+    Trouble,
+    Undecided,
+    found,
+    not_applicable,
+    undecided,
+)
+from .registry import check, probe
+
+__all__ = [
+    "Absent",
+    "Denied",
+    "Finding",
+    "Findings",
+    "Host",
+    "Malformed",
+    "NotApplicable",
+    "Output",
+    "Space",
+    "Stat",
+    "TimedOut",
+    "Trouble",
+    "Undecided",
+    "check",
+    "found",
+    "not_applicable",
+    "probe",
+    "undecided",
+]

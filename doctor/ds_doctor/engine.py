@@ -1,0 +1,341 @@
+"""Gathers the facts that the chosen checks want and judges them; knows no subject, prints nothing, never ends the run.
+
+Each probe runs in a daemon thread of its own under one deadline; the checks then run one after the other. A probe or
+check that raises, hangs or answers nonsense costs its own rules and nothing else.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+
+from . import catalogue as cat
+from .host import Host
+from .model import (
+    STATUSES,
+    Finding,
+    NotApplicable,
+    Outcome,
+    PluginError,
+    Reason,
+    Result,
+    Status,
+    Trouble,
+    Undecided,
+    Verdict,
+)
+from .registry import Check, Plugin, fact_name, load_plugins, one_line, probe_of
+
+RESERVE_S = 1.0  # of the whole time, kept for judging and reporting
+CHECK_S = 2.0  # a pure function over facts that takes longer does not end
+
+Facts = Mapping[type, Outcome]
+
+
+class Doctor(msgspec.Struct, frozen=True):
+    """All that is installed: the checks, the words of their rules, and the plugins that could not be used."""
+
+    checks: tuple[Check, ...]
+    catalogue: cat.Catalogue
+    errors: tuple[PluginError, ...] = ()
+    plugins: tuple[Plugin, ...] = ()
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """Which rules to judge: patterns of rule ids, check names or families."""
+
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    require: tuple[str, ...] = ()
+    off: frozenset[str] = frozenset()
+
+
+class PatternError(Exception):
+    """A pattern that matches no rule, check or family."""
+
+
+def assemble(
+    env: Mapping[str, str], load: Callable[[], tuple[list[Plugin], list[PluginError]]] = load_plugins
+) -> Doctor:
+    """Load every plugin with its catalogue. One that is not right becomes a PluginError as a whole."""
+    plugins, errors = load()
+    checks: list[Check] = []
+    catalogues: list[cat.Catalogue] = []
+    kept: list[Plugin] = []
+    owner: dict[str, str] = {}
+    for plugin in plugins:
+        try:
+            words = cat.load(plugin.folder, env)
+        except cat.CatalogueError as e:
+            errors.append(
+                PluginError(plugin.name, Reason("plugin-catalogue-broken", {"plugin": plugin.name, "error": str(e)}))
+            )
+            continue
+        wrong = _disagreement(plugin, words, owner)
+        if wrong is not None:
+            errors.append(PluginError(plugin.name, wrong))
+            continue
+        owner.update(dict.fromkeys(words.rule, plugin.name))
+        checks.extend(plugin.checks)
+        catalogues.append(words)
+        kept.append(plugin)
+    return Doctor(tuple(checks), cat.together(catalogues), tuple(errors), tuple(kept))
+
+
+def _disagreement(plugin: Plugin, words: cat.Catalogue, owner: Mapping[str, str]) -> Reason | None:
+    """Why a plugin's checks and its catalogue do not fit together, or None."""
+    judged: dict[str, str] = {}
+    for one in plugin.checks:
+        for rule in one.rules:
+            if rule not in words.rule:
+                return Reason("plugin-foreign-rule", {"plugin": plugin.name, "check": one.name, "rule": rule})
+            if rule in judged:
+                return Reason(
+                    "plugin-rule-twice", {"plugin": plugin.name, "rule": rule, "check": one.name, "other": judged[rule]}
+                )
+            judged[rule] = one.name
+    for rule in words.rule:
+        if rule in owner:
+            return Reason("plugin-rule-taken", {"plugin": plugin.name, "rule": rule, "other": owner[rule]})
+        if rule not in judged:
+            return Reason("plugin-rule-unjudged", {"plugin": plugin.name, "rule": rule})
+    return None
+
+
+# -- choosing ------------------------------------------------------------------------------------------------------
+
+
+def matches(pattern: str, rule: str, check: Check) -> bool:
+    """Whether a pattern names the rule, its check or its family."""
+    return any(fnmatchcase(name, pattern) for name in (rule, check.name, check.family))
+
+
+def chosen(doctor: Doctor, choice: Choice) -> tuple[list[Check], set[str], set[str]]:
+    """The checks to run, the rules to report, the rules that must be judged. PatternError for one that fits nothing."""
+    every = [(rule, one) for one in doctor.checks for rule in one.rules]
+    for option, patterns in (("--only", choice.only), ("--skip", choice.skip), ("--require", choice.require)):
+        for pattern in patterns:
+            if not any(matches(pattern, rule, one) for rule, one in every):
+                raise PatternError(
+                    f"{option} {pattern}: no rule, check or family has this name (see: ds-doctor list rules)"
+                )
+
+    def fits(patterns: Iterable[str], rule: str, one: Check) -> bool:
+        return any(matches(p, rule, one) for p in patterns)
+
+    rules = {
+        rule
+        for rule, one in every
+        if (not choice.only or fits(choice.only, rule, one))
+        and not fits(choice.skip, rule, one)
+        and rule not in choice.off
+    }
+    required = {rule for rule, one in every if fits(choice.require, rule, one)}
+    lost = sorted(required - rules)
+    if lost:
+        raise PatternError(f"--require {lost[0]}: the rule is left out by --only, --skip or --rules")
+    return [one for one in doctor.checks if rules.intersection(one.rules)], rules, required
+
+
+# -- gathering -----------------------------------------------------------------------------------------------------
+
+
+def wanted(checks: Iterable[Check]) -> list[type]:
+    """The facts that the checks want, each once, in a stable order."""
+    facts = {want.fact: None for one in checks for want in one.wants}
+    return sorted(facts, key=lambda f: (not getattr(f, "slow", False), f.__module__, f.__name__))
+
+
+def gather(
+    host: Host, facts: Iterable[type], timeout_s: float, waiting: Callable[[list[str], float], None] | None = None
+) -> dict[type, Outcome]:
+    """Ask every fact's probe at once. What has not answered in `timeout_s` is timed out and left behind.
+
+    `waiting(names, seconds)` is called a few times a second while probes are out.
+    """
+    start = time.monotonic()
+    host.deadline = start + timeout_s
+    answers: queue.SimpleQueue[tuple[type, Outcome]] = queue.SimpleQueue()
+    open_: dict[type, None] = {}
+    for fact in facts:
+        open_[fact] = None
+        threading.Thread(target=_ask, args=(host, fact, answers), daemon=True, name=fact.__name__).start()
+    outcomes: dict[type, Outcome] = {}
+    while open_:
+        left = start + timeout_s - time.monotonic()
+        if left <= 0:
+            break
+        try:
+            fact, outcome = answers.get(timeout=min(left, 0.25))
+        except queue.Empty:
+            if waiting is not None:
+                waiting([fact_name(f) for f in open_], time.monotonic() - start)
+            continue
+        outcomes[fact] = outcome
+        del open_[fact]
+    for fact in open_:
+        reason = Reason("probe-timed-out", {"fact": fact_name(fact), "timeout_s": round(timeout_s, 1)})
+        outcomes[fact] = Outcome(None, "timed-out", reason, timeout_s * 1000)
+    return outcomes
+
+
+def _ask(host: Host, fact: type, answers: queue.SimpleQueue[tuple[type, Outcome]]) -> None:
+    start = time.monotonic()
+
+    def ms() -> float:
+        return round((time.monotonic() - start) * 1000, 2)
+
+    try:
+        answer = probe_of(fact).ask(host)
+        if not isinstance(answer, fact):
+            raise TypeError(f"the probe gave {type(answer).__name__}, not {fact.__name__}")
+        outcome = Outcome(answer, None, None, ms())
+    except Trouble as t:
+        outcome = Outcome(None, t.kind, t.reason, ms())
+    except BaseException as e:  # noqa: BLE001 - whatever a probe raises costs that fact only
+        outcome = Outcome(None, "broken", Reason("probe-broken", {"fact": fact_name(fact), "error": one_line(e)}), ms())
+    answers.put((fact, outcome))
+
+
+# -- judging -------------------------------------------------------------------------------------------------------
+
+
+def judge(
+    checks: Iterable[Check], facts: Facts, catalogue: cat.Catalogue, rules: set[str], check_s: float = CHECK_S
+) -> list[Result]:
+    """One result for each of the rules, in the order of the checks."""
+    results: list[Result] = []
+    for one in checks:
+        start = time.monotonic()
+        verdicts = _judge_in_time(one, facts, check_s)
+        ms = round((time.monotonic() - start) * 1000, 2)
+        for rule in one.rules:
+            if rule in rules:
+                results.append(_result(one, rule, verdicts, catalogue, ms))
+    return results
+
+
+class _Judgement(msgspec.Struct):
+    """What a check came to: a status for all its rules with the reason, or what it yielded."""
+
+    status: Status | None = None
+    reason: Reason | None = None
+    said: list[Finding | Verdict] = []
+
+
+def _judge_in_time(one: Check, facts: Facts, check_s: float) -> _Judgement:
+    ready = _inputs(one, facts)
+    if isinstance(ready, _Judgement):
+        return ready
+    box: queue.SimpleQueue[_Judgement] = queue.SimpleQueue()
+    threading.Thread(target=lambda: box.put(_judge(one, ready)), daemon=True, name=one.name).start()
+    try:
+        return box.get(timeout=check_s)
+    except queue.Empty:
+        return _Judgement("error", Reason("check-timed-out", {"check": one.name, "timeout_s": check_s}))
+
+
+def _inputs(one: Check, facts: Facts) -> list[Any] | _Judgement:
+    values: list[Any] = []
+    absent: Reason | None = None
+    trouble: Reason | None = None
+    for want in one.wants:
+        outcome = facts.get(want.fact) or Outcome(
+            None, "broken", Reason("fact-missing", {"fact": fact_name(want.fact)})
+        )
+        if outcome.trouble is None:
+            values.append(outcome.fact)
+        elif outcome.trouble == "absent":
+            values.append(None)
+            if not want.optional:
+                absent = absent or outcome.reason
+        else:
+            trouble = trouble or outcome.reason
+    if absent is not None:  # what is certainly not there decides before what could not be read
+        return _Judgement("skip", absent)
+    if trouble is not None:
+        return _Judgement("unknown", trouble)
+    return values
+
+
+def _judge(one: Check, values: list[Any]) -> _Judgement:
+    said: list[Finding | Verdict] = []
+    try:
+        for word in one.judge(*values) or ():
+            if not isinstance(word, (Finding, Verdict)):
+                raise TypeError(f"yielded {type(word).__name__}, not a finding")
+            if word.rule not in one.rules:
+                raise LookupError(f"spoke of {word.rule!r}, which is not among its rules")
+            said.append(word)
+        return _Judgement(said=said)
+    except NotApplicable as e:
+        return _Judgement("skip", e.reason, said)
+    except Undecided as e:
+        return _Judgement("unknown", e.reason, said)
+    except BaseException as e:  # noqa: BLE001 - a check that breaks costs its own rules only
+        return _Judgement("error", Reason("check-broken", {"check": one.name, "error": one_line(e)}))
+
+
+def _result(one: Check, rule: str, came: _Judgement, catalogue: cat.Catalogue, ms: float) -> Result:
+    findings = tuple(w for w in came.said if isinstance(w, Finding) and w.rule == rule)
+    verdict = next((w for w in came.said if isinstance(w, Verdict) and w.rule == rule), None)
+    status: Status
+    reason = came.reason
+    if came.status == "error":
+        status = "error"
+    elif findings:  # what was found stands, also where the rest could not be judged
+        status, reason = catalogue.rule[rule].level, None
+    elif verdict is not None:
+        status, reason = verdict.status, verdict.reason
+    else:
+        status = came.status or "pass"
+    return Result(
+        rule=rule, check=one.name, family=one.family, status=status, findings=findings, reason=reason, duration_ms=ms
+    )
+
+
+# -- the whole -----------------------------------------------------------------------------------------------------
+
+
+class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
+    """The results of a run and what they come to."""
+
+    results: tuple[Result, ...]
+    counts: dict[Status, int]
+    verdict: str
+    exit_code: int
+    required: frozenset[str] = frozenset()
+
+
+def conclude(results: Iterable[Result], errors: Iterable[PluginError], required: set[str], strict: bool) -> Verdicts:
+    """Counts, verdict and exit status (0 nothing failed, 1 failed, 3 cannot vouch) of the results."""
+    every = [
+        *results,
+        *(
+            Result(rule=f"plugin-{e.plugin}", check="load", family="plugins", status="error", reason=e.reason)
+            for e in errors
+        ),
+    ]
+    counts = {s: sum(r.status == s for r in every) for s in STATUSES}
+    judged = {r.rule for r in every if r.status in ("pass", "note", "warn", "fail")}
+    failed = counts["fail"] or (strict and counts["warn"])
+    vouches = bool(judged) and not counts["error"] and required <= judged
+    if failed:
+        exit_code = 1
+    else:
+        exit_code = 0 if vouches else 3
+    if counts["fail"]:
+        verdict = "fail"
+    elif not vouches:
+        verdict = "unknown"
+    else:
+        verdict = "warn" if counts["warn"] else "pass"
+    return Verdicts(
+        results=tuple(every), counts=counts, verdict=verdict, exit_code=exit_code, required=frozenset(required)
+    )

@@ -1,0 +1,484 @@
+"""The only door to the machine: read, list, stat, run, env - live, under another root, recorded or replayed; never interprets.
+
+Every answer is bounded in size and, for commands, in time; every refusal is one of the narrow errors
+Absent, Denied, TimedOut, Malformed, whose reason names the path or command.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat as st
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from .model import TROUBLES, Absent, Denied, Malformed, Reason, TimedOut, Trouble
+
+READ_LIMIT = 4 << 20  # bytes; a configuration file beyond this is not one
+NAMES_LIMIT = 200_000  # entries of one folder
+OUTPUT_LIMIT = 1 << 20  # bytes of one command's output
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user asked to be judged: the launch command, the interpreter, the model folder (None: not given)."""
+
+    command: tuple[str, ...] = ()
+    python: str | None = None
+    model: str | None = None
+
+
+class Stat(msgspec.Struct, frozen=True, kw_only=True):
+    """`kind` is file, directory, link, fifo, socket, character or block; sizes in bytes, times in seconds since 1970."""
+
+    kind: str
+    mode: int
+    uid: int
+    gid: int
+    size: int
+    blocks: int
+    mtime: float
+    dev: int
+    ino: int
+    rdev: int
+
+
+class Space(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the file system that holds a path: bytes, inodes and the mount flags that matter."""
+
+    size: int
+    free: int
+    files: int
+    files_free: int
+    read_only: bool
+    no_exec: bool
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one command: exit status (negative: the signal that ended it), what it printed, whether that was cut."""
+
+    status: int
+    out: str
+    err: str
+    cut: bool = False
+
+
+_KINDS = (
+    (st.S_ISREG, "file"),
+    (st.S_ISDIR, "directory"),
+    (st.S_ISLNK, "link"),
+    (st.S_ISFIFO, "fifo"),
+    (st.S_ISSOCK, "socket"),
+    (st.S_ISCHR, "character"),
+    (st.S_ISBLK, "block"),
+)
+
+
+def _as_stat(s: os.stat_result) -> Stat:
+    kind = next((name for test, name in _KINDS if test(s.st_mode)), "unknown")
+    return Stat(
+        kind=kind,
+        mode=st.S_IMODE(s.st_mode),
+        uid=s.st_uid,
+        gid=s.st_gid,
+        size=s.st_size,
+        blocks=s.st_blocks,
+        mtime=s.st_mtime,
+        dev=s.st_dev,
+        ino=s.st_ino,
+        rdev=s.st_rdev,
+    )
+
+
+def _only_files(path: str, s: os.stat_result) -> None:
+    kind = _as_stat(s).kind
+    if kind != "file":
+        raise Malformed("not-a-file", path=path, kind=kind)
+
+
+def _refusal(e: OSError, path: str) -> Trouble:
+    if e.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO):
+        return Absent("file-missing", path=path)
+    if e.errno in (errno.EACCES, errno.EPERM):
+        return Denied("file-denied", path=path)
+    return Malformed("file-unreadable", path=path, error=e.strerror or type(e).__name__)
+
+
+class Host:
+    """The live machine, seen as this process sees it. Paths are absolute; `~` and variables are not expanded."""
+
+    live = True
+
+    def __init__(self, asked: Asked | None = None, env: Mapping[str, str] | None = None) -> None:
+        self.asked = asked or Asked()
+        self.env: Mapping[str, str] = dict(os.environ) if env is None else dict(env)
+        self.deadline = time.monotonic() + 20.0  # when an answer is of no use any more; the engine sets it
+
+    def time_left_s(self) -> float:
+        """Seconds in which an answer is still of use."""
+        return max(0.1, self.deadline - time.monotonic())
+
+    # -- what a probe may ask -------------------------------------------------------------------------------
+
+    def read(self, path: str, limit: int = READ_LIMIT) -> bytes:
+        """The whole of a regular file. Malformed when it is longer than `limit` bytes or not a regular file."""
+        data: bytes = self._call("read", path, limit)
+        return data
+
+    def text(self, path: str, limit: int = READ_LIMIT) -> str:
+        """The same as text; bytes that are not UTF-8 become U+FFFD."""
+        return self.read(path, limit).decode("utf-8", "replace")
+
+    def read_at(self, path: str, offset: int, size: int) -> bytes:
+        """At most `size` bytes from `offset` of a regular file; fewer at its end."""
+        data: bytes = self._call("read_at", path, offset, size)
+        return data
+
+    def names(self, path: str) -> list[str]:
+        """The sorted names in a folder."""
+        names: list[str] = self._call("names", path)
+        return names
+
+    def stat(self, path: str) -> Stat:
+        """Of what the path leads to."""
+        s: Stat = self._call("stat", path)
+        return s
+
+    def lstat(self, path: str) -> Stat:
+        """Of the path itself, also when it is a link."""
+        s: Stat = self._call("lstat", path)
+        return s
+
+    def link(self, path: str) -> str:
+        """Where a symbolic link points, as it is written there."""
+        target: str = self._call("link", path)
+        return target
+
+    def real(self, path: str) -> str:
+        """The path with all links followed; what is not there stays as it is."""
+        target: str = self._call("real", path)
+        return target
+
+    def may(self, path: str, what: str) -> bool:
+        """Whether this process may `what` (letters of r, w, x) the path; False also where the mount forbids it."""
+        answer: bool = self._call("may", path, what)
+        return answer
+
+    def space(self, path: str) -> Space:
+        """Of the file system that holds the path."""
+        space: Space = self._call("space", path)
+        return space
+
+    def run(self, argv: list[str], timeout_s: float = 5.0) -> Output:
+        """Run a command without shell or input; its whole process group is killed when the time is up."""
+        output: Output = self._call("run", argv, min(timeout_s, self.time_left_s()))
+        return output
+
+    def user_id(self) -> int:
+        """The effective user id of this process."""
+        uid: int = self._call("user_id", "self")
+        return uid
+
+    def exists(self, path: str) -> bool:
+        """Whether the path leads to something; Denied where a folder on the way may not be searched."""
+        try:
+            self.stat(path)
+        except Absent:
+            return False
+        return True
+
+    def which(self, name: str) -> str | None:
+        """The first executable file of that name on PATH."""
+        for folder in self.env.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":"):
+            path = f"{folder or '.'}/{name}"
+            try:
+                if path.startswith("/") and self.stat(path).kind == "file" and self.stat(path).mode & 0o111:
+                    return path
+            except Trouble:
+                continue
+        return None
+
+    # -- how it is answered ---------------------------------------------------------------------------------
+
+    def _call(self, op: str, *args: Any) -> Any:
+        answer: Callable[..., Any] = getattr(self, "_" + op)
+        try:
+            return answer(*args)
+        except OSError as e:
+            raise _refusal(e, str(args[0])) from None
+        except ValueError:  # an embedded NUL
+            raise Malformed("path-impossible", path=repr(args[0])) from None
+
+    def _inside(self, path: str, last: bool = True) -> str:
+        return path
+
+    def _open(self, path: str) -> int:
+        where = self._inside(path)
+        # Looked at before it is opened: opening a FIFO can hang and opening a device can act.
+        _only_files(path, os.stat(where))
+        fd = os.open(where, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        try:
+            _only_files(path, os.fstat(fd))
+        except Malformed:
+            os.close(fd)
+            raise
+        return fd
+
+    def _read(self, path: str, limit: int) -> bytes:
+        fd = self._open(path)
+        try:
+            parts = []
+            left = limit + 1
+            while left > 0:
+                part = os.read(fd, min(left, 1 << 20))
+                if not part:
+                    break
+                parts.append(part)
+                left -= len(part)
+        finally:
+            os.close(fd)
+        if left <= 0:
+            raise Malformed("file-too-large", path=path, limit_kib=limit >> 10)
+        return b"".join(parts)
+
+    def _read_at(self, path: str, offset: int, size: int) -> bytes:
+        fd = self._open(path)
+        try:
+            parts = []
+            while size > 0:
+                part = os.pread(fd, min(size, 1 << 20), offset)
+                if not part:
+                    break
+                parts.append(part)
+                offset += len(part)
+                size -= len(part)
+        finally:
+            os.close(fd)
+        return b"".join(parts)
+
+    def _names(self, path: str) -> list[str]:
+        names: list[str] = []
+        with os.scandir(self._inside(path)) as entries:
+            for entry in entries:
+                names.append(entry.name)
+                if len(names) > NAMES_LIMIT:
+                    raise Malformed("folder-too-large", path=path, limit=NAMES_LIMIT)
+        return sorted(names)
+
+    def _stat(self, path: str) -> Stat:
+        return _as_stat(os.stat(self._inside(path)))
+
+    def _lstat(self, path: str) -> Stat:
+        return _as_stat(os.lstat(self._inside(path, last=False)))
+
+    def _link(self, path: str) -> str:
+        return os.readlink(self._inside(path, last=False))
+
+    def _real(self, path: str) -> str:
+        return os.path.realpath(path)
+
+    def _may(self, path: str, what: str) -> bool:
+        bits = {"r": os.R_OK, "w": os.W_OK, "x": os.X_OK}
+        return os.access(self._inside(path), sum(bits[c] for c in what), effective_ids=True)
+
+    def _space(self, path: str) -> Space:
+        s = os.statvfs(self._inside(path))
+        return Space(
+            size=s.f_blocks * s.f_frsize,
+            free=s.f_bavail * s.f_frsize,
+            files=s.f_files,
+            files_free=s.f_favail,
+            read_only=bool(s.f_flag & os.ST_RDONLY),
+            no_exec=bool(s.f_flag & os.ST_NOEXEC),
+        )
+
+    def _user_id(self, _: str) -> int:
+        return os.geteuid()
+
+    def _run(self, argv: list[str], timeout_s: float) -> Output:
+        return run_command(argv, timeout_s, {**self.env, "LC_ALL": "C"})
+
+
+def run_command(argv: list[str], timeout_s: float, env: Mapping[str, str], limit: int = OUTPUT_LIMIT) -> Output:
+    """Run `argv` in a process group of its own with no input, for at most `timeout_s`.
+
+    A grandchild that keeps the pipes open after the command has ended is not waited for; a command that cannot be
+    killed (it hangs in the kernel) is left behind. Raises Absent, Denied, TimedOut, Malformed.
+    """
+    import selectors
+    import signal
+    import subprocess
+
+    deadline = time.monotonic() + timeout_s
+    try:
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(env),
+            start_new_session=True,
+            cwd="/",
+        )
+    except FileNotFoundError:
+        raise Absent("command-missing", command=argv[0]) from None
+    except PermissionError:
+        raise Denied("command-denied", command=argv[0]) from None
+    except OSError as e:
+        raise Malformed("command-broken", command=argv[0], error=e.strerror or "?") from None
+    assert child.stdout is not None and child.stderr is not None
+    got: dict[int, bytearray] = {child.stdout.fileno(): bytearray(), child.stderr.fileno(): bytearray()}
+    fd_out, fd_err = got
+    cut = timed_out = False
+    with selectors.DefaultSelector() as wait:
+        for fd in got:
+            os.set_blocking(fd, False)
+            wait.register(fd, selectors.EVENT_READ)
+        ended: float | None = None
+        while wait.get_map():
+            now = time.monotonic()
+            if now > deadline:
+                timed_out = child.poll() is None
+                break
+            if ended is None and child.poll() is not None:
+                ended = now
+            if ended is not None and now > ended + 0.2:  # a grandchild holds the pipe
+                break
+            for key, _ in wait.select(timeout=min(0.05, max(0.0, deadline - now))):
+                part = os.read(key.fd, 1 << 16)
+                if not part:
+                    wait.unregister(key.fd)
+                elif len(got[key.fd]) < limit:
+                    got[key.fd] += part
+                else:
+                    cut = True
+        else:
+            # Both pipes are closed; the command itself may still run.
+            try:
+                child.wait(timeout=max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                timed_out = True
+    try:
+        os.killpg(child.pid, signal.SIGKILL)  # what it left running, too
+    except (ProcessLookupError, PermissionError):
+        pass
+    try:
+        child.wait(timeout=0.2)
+    except subprocess.TimeoutExpired:
+        pass  # stuck in the kernel: nothing more can be done from here
+    child.stdout.close()
+    child.stderr.close()
+    if timed_out:
+        raise TimedOut("command-timed-out", command=os.path.basename(argv[0]), timeout_s=round(timeout_s, 1))
+    status = child.returncode if child.returncode is not None else -signal.SIGKILL
+    return Output(
+        status=status, out=got[fd_out].decode("utf-8", "replace"), err=got[fd_err].decode("utf-8", "replace"), cut=cut
+    )
+
+
+class RootedHost(Host):
+    """The files below another root (a mounted disk, a host's / seen from a pod). Links stay inside; nothing is run."""
+
+    live = False
+
+    def __init__(self, root: str, asked: Asked | None = None) -> None:
+        super().__init__(asked, env={})
+        self.root = os.path.realpath(root)
+
+    def _inside(self, path: str, last: bool = True) -> str:
+        return self.root + self._resolve(path, last)
+
+    def _resolve(self, path: str, last: bool = True) -> str:
+        todo = [p for p in path.split("/") if p]
+        done: list[str] = []
+        links = 0
+        while todo:
+            part = todo.pop(0)
+            if part == ".":
+                continue
+            if part == "..":
+                done[-1:] = []
+                continue
+            here = "/".join([self.root, *done, part])
+            if (todo or last) and os.path.islink(here):
+                links += 1
+                if links > 40:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                target = os.readlink(here)
+                if target.startswith("/"):
+                    done = []
+                todo = [p for p in target.split("/") if p] + todo
+                continue
+            done.append(part)
+        return "/" + "/".join(done)
+
+    def _real(self, path: str) -> str:
+        return self._resolve(path)
+
+    def _may(self, path: str, what: str) -> bool:
+        raise Absent("not-under-root")
+
+    def _run(self, argv: list[str], timeout_s: float) -> Output:
+        raise Absent("not-under-root")
+
+
+# -- recorded calls: run a parser again without the machine --------------------------------------------------------
+
+_ANSWERS: dict[str, Any] = {"stat": Stat, "lstat": Stat, "space": Space, "run": Output}
+
+
+def _key(op: str, args: tuple[Any, ...]) -> str:
+    # A limit or time-out is how it was asked, not what was asked.
+    if op in ("read", "run"):
+        args = args[:1]
+    return op + " " + msgspec.json.encode(args).decode()
+
+
+def record(host: Host, calls: dict[str, Any]) -> Host:
+    """The same host; every answer it gives is also written to `calls` (JSON values)."""
+    ask = host._call
+
+    def _call(op: str, *args: Any) -> Any:
+        try:
+            answer = ask(op, *args)
+        except Trouble as t:
+            calls[_key(op, args)] = {"trouble": t.kind, "reason": msgspec.to_builtins(t.reason)}
+            raise
+        if isinstance(answer, bytes):
+            try:
+                calls[_key(op, args)] = {"text": answer.decode("utf-8")}
+            except UnicodeDecodeError:
+                import base64
+
+                calls[_key(op, args)] = {"base64": base64.b64encode(answer).decode()}
+        else:
+            calls[_key(op, args)] = {"value": msgspec.to_builtins(answer)}
+        return answer
+
+    host._call = _call  # type: ignore[method-assign]
+    return host
+
+
+class ReplayedHost(Host):
+    """Answers from recorded calls; what was not recorded is Absent."""
+
+    def __init__(self, calls: Mapping[str, Any], env: Mapping[str, str], asked: Asked | None = None) -> None:
+        super().__init__(asked, env)
+        self.calls = calls
+
+    def _call(self, op: str, *args: Any) -> Any:
+        said = self.calls.get(_key(op, args))
+        if said is None:
+            raise Absent("not-recorded", path=str(args[0]))
+        if "trouble" in said:
+            reason = msgspec.convert(said["reason"], Reason)
+            raise TROUBLES[said["trouble"]](reason.id, **reason.data)
+        if "text" in said:
+            return said["text"].encode()
+        if "base64" in said:
+            import base64
+
+            return base64.b64decode(said["base64"])
+        return msgspec.convert(said["value"], _ANSWERS[op]) if op in _ANSWERS else said["value"]

@@ -1,0 +1,61 @@
+"""The environment that the engine would start with, as far as it matters to GPU serving; secrets never enter it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..api import probe
+from ..host import Host
+from ..model import Absent
+
+# Whose names matter. Everything else of the environment stays outside the report.
+PREFIXES = (
+    "CUDA", "NVIDIA_", "NCCL_", "NVSHMEM_", "TORCH", "PYTORCH_", "TRITON_", "VLLM_", "SGLANG_", "SGL_", "FLASHINFER_",
+    "HF_", "HUGGINGFACE_", "TRANSFORMERS_", "UCX_", "GLOO_", "RAY_", "OMP_", "MKL_", "DG_", "XLA_", "NV_", "LD_",
+    "MODELSCOPE_", "DEEP_GEMM_", "MASTER_",
+)  # fmt: skip
+NAMES = (
+    "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TMP", "TEMP", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "PYTHONPATH", "PYTHONHOME",
+    "VIRTUAL_ENV", "CONDA_PREFIX", "LIBRARY_PATH", "CPATH", "CC", "CXX", "CUDAHOSTCXX", "NVCC_PREPEND_FLAGS",
+    "NVCC_APPEND_FLAGS", "MAX_JOBS", "CUDAARCHS", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+    "KUBERNETES_SERVICE_HOST", "SLURM_JOB_ID", "SLURM_JOB_GPUS", "WSL_DISTRO_NAME", "LANG", "LC_ALL",
+)  # fmt: skip
+SECRET = (
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "API_KEY",
+    "APIKEY",
+    "CREDENTIAL",
+    "PRIVATE_KEY",
+    "ACCESS_KEY",
+    "AUTH",
+)
+HIDDEN = "<hidden>"
+
+
+class Environment(msgspec.Struct, frozen=True, kw_only=True):
+    """`variables` by name; a secret's value is `<hidden>`. Variables given in front of the launch command are in it."""
+
+    variables: dict[str, str]
+    uid: int = 0
+
+
+def parse(env: dict[str, str]) -> dict[str, str]:
+    """The variables that matter, without secrets."""
+    import re
+
+    def value(name: str, text: str) -> str:
+        if any(word in name.upper() for word in SECRET):
+            return HIDDEN if text else ""
+        return re.sub(r"(?<=://)[^/@\s]+@", HIDDEN + "@", text)  # user:password@ in a URL
+
+    return {n: value(n, t) for n, t in sorted(env.items()) if n in NAMES or n.startswith(PREFIXES)}
+
+
+@probe
+def environment(host: Host) -> Environment:
+    if not host.live:
+        raise Absent("not-under-root")
+    return Environment(variables=parse(dict(host.env)), uid=host.user_id())

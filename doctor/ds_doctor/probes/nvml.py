@@ -1,0 +1,108 @@
+"""What NVML says of the driver and every GPU, asked in a child process that may hang or die; never judges.
+
+Units are in the names: MiB, Mbit/s, watts. A getter that the card does not support gives None.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class NvLink(msgspec.Struct, frozen=True, kw_only=True):
+    """One NVLink of a GPU: its number, whether it is active, its speed, and what is at the other end."""
+
+    link: int
+    active: bool
+    speed_mbps: int | None = None  # megabytes per second and direction, as NVML gives it
+    remote_bdf: str | None = None
+    remote_type: str | None = None  # gpu, switch, npu, unknown
+
+
+class Fabric(msgspec.Struct, frozen=True, kw_only=True):
+    """nvmlDeviceGetGpuFabricInfoV: state 0 not supported, 1 not started, 2 in progress, 3 completed."""
+
+    state: int
+    status: int = 0  # an NVML return code, 0 is success
+    clique: int = 0
+    cluster: str = ""
+    health_mask: int | None = None
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that holds memory of a GPU (host PID; the name only where the PID namespace allows)."""
+
+    pid: int
+    kind: str  # compute, graphics
+    memory_mib: int | None = None
+    name: str | None = None
+
+
+class Gpu(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU as NVML numbers them. `lost`: the NVML error that a getter of it gave (15 GPU is lost, 16 reset required)."""
+
+    index: int
+    name: str = ""
+    uuid: str = ""
+    bdf: str = ""  # 0000:1b:00.0, small letters, four-digit domain: the name sysfs uses
+    minor: int | None = None
+    cc: str = ""  # compute capability, "9.0"
+    memory_total_mib: int | None = None
+    memory_free_mib: int | None = None
+    memory_used_mib: int | None = None
+    memory_reserved_mib: int | None = None
+    persistence: bool | None = None
+    compute_mode: str | None = None  # default, exclusive-thread, prohibited, exclusive-process
+    mig: bool | None = None
+    mig_pending: bool | None = None
+    mig_uuids: tuple[str, ...] = ()
+    ecc: bool | None = None
+    ecc_pending: bool | None = None
+    ecc_uncorrected: int | None = None  # volatile: since the driver was loaded
+    rows_pending: bool | None = None  # row remapping waits for a reset
+    rows_failed: bool | None = None  # row remapping failed
+    vbios: str | None = None
+    virtualization: str | None = None  # none, passthrough, vgpu, host-vgpu, host-vsga
+    numa_node: int | None = None
+    pcie_gen: int | None = None
+    pcie_gen_max: int | None = None
+    pcie_width: int | None = None
+    pcie_width_max: int | None = None
+    clocks_event_reasons: int | None = None
+    gsp_firmware: str | None = None
+    nvlinks: tuple[NvLink, ...] = ()
+    fabric: Fabric | None = None
+    holders: tuple[Holder, ...] = ()
+    lost: int | None = None
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """Two GPUs a < b: P2P status both ways (0 ok, 1 chipset, 2 GPU, 3 IOH, 4 disabled by regkey, 5 not supported,
+    6 unknown; the worse direction) and their nearest common ancestor (0 internal, 10 one switch, 20 several switches,
+    30 host bridge, 40 same NUMA node, 50 system)."""
+
+    a: int
+    b: int
+    read: int | None = None
+    write: int | None = None
+    nvlink: int | None = None
+    atomics: int | None = None
+    ancestor: int | None = None
+    links: int = 0  # active NVLinks between the two directly; 0 where they meet in a switch
+
+
+class Nvml(msgspec.Struct, frozen=True, kw_only=True):
+    """`error` is None when NVML answers; otherwise its return code (9 driver not loaded, 12 library not found,
+    18 driver/library version mismatch, 4 no permission, 15 GPU lost, 999 unknown), -1 when the child gave no answer in
+    `timeout_s`, -2 when it died of `signal`, -3 when the bindings could not be used. `detail` is NVML's or the
+    system's own text."""
+
+    error: int | None = None
+    detail: str = ""
+    signal: str | None = None
+    timeout_s: float | None = None
+    seconds: float | None = None  # how long nvmlInit took
+    driver: str | None = None  # version of the user-space library, "580.159.04"
+    cuda: str | None = None  # the newest CUDA that the driver knows, "13.0"
+    gpus: tuple[Gpu, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    excluded: tuple[str, ...] = ()

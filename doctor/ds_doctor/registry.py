@@ -1,0 +1,186 @@
+"""What probes, checks and plugins are, and where they are found; it runs none of them."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from .host import Host
+from .model import Findings, PluginError, Reason
+
+GROUP = "ds_doctor.checks"
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Probe(msgspec.Struct, frozen=True):
+    """One source: asks the host and gives one fact of type `fact`."""
+
+    name: str
+    fact: type
+    ask: Callable[[Host], Any]
+
+
+class Want(msgspec.Struct, frozen=True):
+    """One parameter of a check: the fact's type, and whether the check itself deals with its absence."""
+
+    fact: type
+    optional: bool
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One check: its rules, the facts it wants in the order of its parameters, the function."""
+
+    name: str
+    family: str
+    plugin: str
+    rules: tuple[str, ...]
+    wants: tuple[Want, ...]
+    judge: Callable[..., Findings]
+
+
+class Plugin(msgspec.Struct, frozen=True):
+    """An installed distribution's checks, and where its rules.toml lies."""
+
+    name: str
+    checks: tuple[Check, ...]
+    folder: str
+
+
+def check(*rules: str) -> Callable[[F], F]:
+    """Mark a pure function over facts as the check of these rules. Its parameters' annotations are the facts."""
+
+    def mark(function: F) -> F:
+        function.__ds_rules__ = rules  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+def probe(function: F) -> F:
+    """Mark a function `(Host) -> Fact` as the probe of the fact that its return annotation names.
+
+    It stands in the module that defines the fact: that is where the engine looks for it.
+    """
+    function.__ds_probe__ = True  # type: ignore[attr-defined]
+    return function
+
+
+def probe_of(fact: type) -> Probe:
+    """The probe that gives `fact`. LookupError when the fact's module has none."""
+    module = sys.modules[fact.__module__]
+    for name, thing in vars(module).items():
+        if getattr(thing, "__ds_probe__", False) and thing.__module__ == module.__name__:
+            if _hints(thing).get("return") is fact:
+                return Probe(name, fact, thing)
+    raise LookupError(f"no probe in {fact.__module__} gives {fact.__name__}")
+
+
+def fact_name(fact: type) -> str:
+    """`KernelModule` -> `kernel_module`: the fact's name in snapshots and cases."""
+    return "".join("_" + c.lower() if c.isupper() else c for c in fact.__name__).lstrip("_")
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    return typing.get_type_hints(function)
+
+
+def _want(annotation: Any, where: str) -> Want:
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        args = [a for a in typing.get_args(annotation) if a is not type(None)]
+        if len(args) == 1 and len(typing.get_args(annotation)) == 2:
+            return Want(_fact(args[0], where), True)
+    return Want(_fact(annotation, where), False)
+
+
+def _fact(annotation: Any, where: str) -> type:
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        return annotation
+    raise TypeError(f"{where}: {annotation!r} is not a fact (a msgspec.Struct)")
+
+
+def checks_in(module: types.ModuleType, plugin: str) -> Iterator[Check]:
+    """The checks that a module defines itself, in the order of its text."""
+    family = module.__name__.rpartition(".")[2].replace("_", "-")
+    for name, function in list(vars(module).items()):
+        rules = getattr(function, "__ds_rules__", None)
+        if rules is None or getattr(function, "__module__", None) != module.__name__:
+            continue
+        hints = _hints(function)
+        wants = tuple(_want(hints[p], f"{module.__name__}.{name}({p})") for p in inspect.signature(function).parameters)
+        yield Check(name, family, plugin, rules, wants, function)
+
+
+def load_plugin(name: str, target: str) -> Plugin:
+    """Import the package that an entry point names, and all its modules. Whatever it raises is the caller's."""
+    import importlib
+
+    package = importlib.import_module(target)
+    modules = [package]
+    if hasattr(package, "__path__"):
+        import pkgutil
+
+        for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda i: i.name):
+            if not info.name.startswith("_"):
+                modules.append(importlib.import_module(f"{target}.{info.name}"))
+    checks = tuple(c for m in modules for c in checks_in(m, name))
+    file = package.__file__ or ""
+    return Plugin(name, checks, os.path.dirname(file))
+
+
+def load_plugins() -> tuple[list[Plugin], list[PluginError]]:
+    """All installed plugins, our own first. One that cannot be imported becomes a PluginError."""
+    plugins: list[Plugin] = []
+    errors: list[PluginError] = []
+    for name, target in entry_points():
+        try:
+            plugins.append(load_plugin(name, target))
+        except Exception as e:  # noqa: BLE001 - a stranger's module may raise anything; it costs its own checks only
+            reason = Reason("plugin-import-failed", {"plugin": name, "error": one_line(e)})
+            errors.append(PluginError(name, reason))
+    return plugins, errors
+
+
+def one_line(e: BaseException) -> str:
+    """An exception as one line of at most 200 characters."""
+    text = " ".join(f"{type(e).__name__}: {e}".split())
+    return text if len(text) <= 200 else text[:199] + "…"
+
+
+def entry_points() -> list[tuple[str, str]]:
+    """(name, module) of every entry point of the group on sys.path, our own first, then by name.
+
+    Reads `*.dist-info/entry_points.txt` itself: importing importlib.metadata costs more than the whole of it.
+    """
+    seen: set[tuple[str, str]] = set()
+    for folder in sys.path:
+        try:
+            entries = sorted(e.path for e in os.scandir(folder or ".") if e.name.endswith((".dist-info", ".egg-info")))
+        except OSError:
+            continue
+        for path in entries:
+            try:
+                with open(path + "/entry_points.txt", encoding="utf-8", errors="replace") as f:
+                    text = f.read(1 << 20)
+            except OSError:
+                continue
+            if GROUP in text:
+                seen.update(_group(text))
+    return sorted(seen, key=lambda p: (p[1] != "ds_doctor_checks", p[0]))
+
+
+def _group(text: str) -> Iterator[tuple[str, str]]:
+    inside = False
+    for raw in text.splitlines():
+        line = raw.strip()
+        if line.startswith("["):
+            inside = line == f"[{GROUP}]"
+        elif inside and "=" in line and not line.startswith(("#", ";")):
+            name, _, target = line.partition("=")
+            yield name.strip(), target.partition("[")[0].partition(":")[0].strip()

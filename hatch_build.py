@@ -1,0 +1,25 @@
+"""Compiles rules.toml into the wheel, so that a start reads JSON; a rules.toml that is not right stops the build."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class CompileCatalogue(BuildHookInterface):  # type: ignore[type-arg]
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if version == "editable":
+            return  # a checkout compiles on first use, keyed by the digest of the text
+        root = Path(self.root)
+        sys.path.insert(0, str(root / "doctor"))
+        try:
+            from ds_doctor import catalogue
+        finally:
+            sys.path.pop(0)
+        target = Path(self.directory) / "rules.json"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(catalogue.compiled((root / "rules.toml").read_bytes(), "rules.toml"))
+        build_data["force_include"][str(target)] = "ds_doctor_checks/rules.json"
