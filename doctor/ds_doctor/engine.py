@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -36,6 +36,7 @@ RESERVE_S = 1.0  # of the whole time, kept for judging and reporting
 CHECK_S = 2.0  # a pure function over facts that takes longer does not end
 
 Facts = Mapping[type, Outcome]
+Overall = Literal["pass", "warn", "fail", "unknown"]
 
 
 class Doctor(msgspec.Struct, frozen=True):
@@ -308,7 +309,7 @@ class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
 
     results: tuple[Result, ...]
     counts: dict[Status, int]
-    verdict: str
+    verdict: Overall
     exit_code: int
     required: frozenset[str] = frozenset()
 
@@ -330,6 +331,7 @@ def conclude(results: Iterable[Result], errors: Iterable[PluginError], required:
         exit_code = 1
     else:
         exit_code = 0 if vouches else 3
+    verdict: Overall
     if counts["fail"]:
         verdict = "fail"
     elif not vouches:

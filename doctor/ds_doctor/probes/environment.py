@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 import msgspec
 
 from ..api import probe
@@ -33,6 +36,7 @@ SECRET = (
     "AUTH",
 )
 HIDDEN = "<hidden>"
+_URL_USER = re.compile(r"(?<=://)[^/@\s]+@")  # user:password@ in a URL
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,14 +48,32 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse(env: dict[str, str]) -> dict[str, str]:
     """The variables that matter, without secrets."""
-    import re
+    return {n: _value(n, t) for n, t in sorted(env.items()) if n in NAMES or n.startswith(PREFIXES)}
 
-    def value(name: str, text: str) -> str:
-        if any(word in name.upper() for word in SECRET):
-            return HIDDEN if text else ""
-        return re.sub(r"(?<=://)[^/@\s]+@", HIDDEN + "@", text)  # user:password@ in a URL
 
-    return {n: value(n, t) for n, t in sorted(env.items()) if n in NAMES or n.startswith(PREFIXES)}
+def _secret(name: str) -> bool:
+    return any(word in name.upper().replace("-", "_") for word in SECRET)
+
+
+def _value(name: str, text: str) -> str:
+    if _secret(name):
+        return HIDDEN if text else ""
+    return _URL_USER.sub(HIDDEN + "@", text)
+
+
+def redact(words: Iterable[str]) -> tuple[str, ...]:
+    """A command line without secrets: `NAME=value`, `--flag value` and `--flag=value` of a secret's name, users in URLs."""
+    out: list[str] = []
+    hide = False
+    for word in words:
+        name, equals, value = word.partition("=")
+        if hide and not word.startswith("--"):
+            out.append(HIDDEN)
+            hide = False
+            continue
+        hide = word.startswith("-") and not equals and _secret(name)
+        out.append(f"{name}={HIDDEN}" if equals and value and _secret(name) else _URL_USER.sub(HIDDEN + "@", word))
+    return tuple(out)
 
 
 @probe

@@ -1,0 +1,55 @@
+"""Files that the user names on the command line: read and written with one clear line when that fails; knows no subject."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import click
+
+
+def read(option: str, path: str, limit: int) -> bytes:
+    """The whole of a regular file. UsageError in one line otherwise."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise click.UsageError(f"{option} {path}: not a regular file")
+        with open(path, "rb") as f:
+            data = f.read(limit + 1)
+    except OSError as e:
+        raise click.UsageError(f"{option} {path}: {e.strerror}") from None
+    except ValueError as e:
+        raise click.UsageError(f"{option} {path!r}: {e}") from None
+    if len(data) > limit:
+        raise click.UsageError(f"{option} {path}: larger than {limit >> 20} MiB")
+    return data
+
+
+def writable(option: str, path: str) -> None:
+    """Make sure before the work that the file can be written after it. UsageError otherwise."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path):
+        raise click.UsageError(f"{option} {path}: is a folder")
+    if not os.path.isdir(folder):
+        raise click.UsageError(f"{option} {path}: the folder {folder} does not exist")
+    target = path if os.path.exists(path) else folder
+    if not os.access(target, os.W_OK, effective_ids=True):
+        raise click.UsageError(f"{option} {path}: no permission to write")
+
+
+def write(path: str, data: bytes) -> None:
+    """Whole or not at all. OSError when it cannot be done."""
+    if os.path.exists(path) and not os.path.isfile(path):  # /dev/null, a pipe
+        with open(path, "wb") as f:
+            f.write(data)
+        return
+    new = f"{path}.new-{os.getpid()}"
+    try:
+        with open(new, "wb") as f:
+            f.write(data)
+        os.replace(new, path)
+    except OSError:
+        try:
+            os.unlink(new)
+        except OSError:
+            pass
+        raise

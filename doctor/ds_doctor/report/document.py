@@ -1,0 +1,227 @@
+"""The report as one value, worded in one language: what the JSON says and what every other writer reads; decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from ..catalogue import Catalogue, Rule, fill, show
+from ..engine import Verdicts
+from ..model import Finding, Lang, Result, Standing, Status
+
+SCHEMA = "ds-doctor.report/1"
+
+
+class FindingDoc(msgspec.Struct, frozen=True, kw_only=True):
+    """One fault of a rule: what it is on (null: the host), its title with the numbers, the numbers."""
+
+    on: str | None
+    title: str
+    data: dict[str, Any]
+
+
+class StepDoc(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One step of the fix: words (`say`), or a command (`run`), where it is run and what it changes."""
+
+    say: str | None = None
+    run: str | None = None
+    where: Literal["host", "container", "target", "here"] | None = None
+    effect: Literal["none", "setting", "needs_restart", "needs_reboot"] | None = None
+
+
+class ClaimDoc(msgspec.Struct, frozen=True, kw_only=True):
+    """What documents say about the subject, how that stands, and the truth."""
+
+    says: str
+    standing: Standing
+    truth: str
+    sources: tuple[str, ...] = ()
+
+
+class ResultDoc(msgspec.Struct, frozen=True, kw_only=True):
+    """What one rule came to. `title` is the first finding's, or what is true where the rule is kept."""
+
+    rule: str
+    check: str
+    family: str
+    status: Status
+    title: str
+    why: str | None
+    fix: tuple[StepDoc, ...]
+    verify: str | None
+    standing: Standing | None
+    sources: tuple[str, ...]
+    claims: tuple[ClaimDoc, ...]
+    findings: tuple[FindingDoc, ...]
+    reason: str | None
+    required: bool
+    duration_ms: float
+
+
+class ToolDoc(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    version: str
+    catalogue_date: str
+
+
+class TargetDoc(msgspec.Struct, frozen=True, kw_only=True):
+    """What was judged besides the host: the launch command, its engine, the interpreter, the model folder."""
+
+    command: tuple[str, ...] = ()
+    engine: str | None = None
+    python: str | None = None
+    model: str | None = None
+
+
+class GpuDoc(msgspec.Struct, frozen=True, kw_only=True):
+    index: int
+    name: str
+    uuid: str
+    cc: str
+    memory_total_mib: int | None
+    memory_free_mib: int | None
+
+
+class HostDoc(msgspec.Struct, frozen=True, kw_only=True):
+    """The host in a few words; null or empty where it could not be seen. `links[i][j]` is how GPUs i and j meet."""
+
+    hostname: str | None = None
+    os: str | None = None
+    kernel: str | None = None
+    machine: str | None = None
+    hypervisor: str | None = None
+    container: str | None = None
+    driver: str | None = None
+    cuda: str | None = None
+    python_version: str | None = None
+    torch: str | None = None
+    gpus: tuple[GpuDoc, ...] = ()
+    links: tuple[tuple[str, ...], ...] = ()
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of `ds-doctor run`."""
+
+    schema: str
+    tool: ToolDoc
+    host: HostDoc
+    target: TargetDoc
+    started_at: str
+    duration_s: float
+    verdict: Literal["pass", "warn", "fail", "unknown"]
+    exit_code: int
+    counts: dict[str, int]
+    results: tuple[ResultDoc, ...]
+
+
+def clean(value: Any) -> Any:
+    """A value as JSON can carry it: text without lone surrogates, mappings with text keys, anything strange as text."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else None
+    if isinstance(value, Mapping):
+        return {clean(str(k)): clean(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [clean(v) for v in value]
+    return str(value).encode("utf-8", "replace").decode("utf-8")
+
+
+def result_doc(result: Result, catalogue: Catalogue, lang: Lang, required: bool) -> ResultDoc:
+    """One result in words."""
+    rule = catalogue.rule.get(result.rule)
+    reason = catalogue.explain(result.reason, lang) if result.reason is not None else None
+    findings: tuple[FindingDoc, ...] = ()
+    why = verify = None
+    fix: tuple[StepDoc, ...] = ()
+    title = reason or result.rule
+    if rule is not None:
+        title = rule.healthy.say(lang)
+        if result.findings:
+            findings = tuple(
+                FindingDoc(on=clean(f.on), title=rule.title.say(lang, f.data), data=clean(f.data))
+                for f in result.findings
+            )
+            title = findings[0].title
+            why = rule.why.say(lang, result.findings[0].data)
+            fix = tuple(steps(rule, result.findings, lang))
+            verify = fill(rule.verify, result.findings[0].data) if rule.verify else None
+    return ResultDoc(
+        rule=result.rule,
+        check=result.check,
+        family=result.family,
+        status=result.status,
+        title=title,
+        why=why,
+        fix=fix,
+        verify=verify,
+        standing=rule.standing if rule else None,
+        sources=rule.sources if rule else (),
+        claims=tuple(
+            ClaimDoc(says=c.says.say(lang), standing=c.standing, truth=c.truth.say(lang), sources=c.sources)
+            for c in (rule.claims if rule else ())
+        ),
+        findings=findings,
+        reason=clean(reason),
+        required=required,
+        duration_ms=result.duration_ms,
+    )
+
+
+def steps(rule: Rule, findings: tuple[Finding, ...], lang: Lang) -> list[StepDoc]:
+    """The fix of all findings, each distinct step once, in the rule's order."""
+    seen: dict[StepDoc, None] = {}
+    for step in rule.fix:
+        for finding in findings:
+            seen[
+                StepDoc(
+                    say=step.say.say(lang, finding.data) if step.say else None,
+                    run=fill(step.run, finding.data) if step.run else None,
+                    where=step.where,
+                    effect=step.effect,
+                )
+            ] = None
+    return list(seen)
+
+
+def build(
+    verdicts: Verdicts,
+    catalogue: Catalogue,
+    lang: Lang,
+    *,
+    version: str,
+    host: HostDoc,
+    target: TargetDoc,
+    started_at: str,
+    duration_s: float,
+) -> Report:
+    """The whole report in one language."""
+    return Report(
+        schema=SCHEMA,
+        tool=ToolDoc(name="ds-doctor", version=version, catalogue_date=catalogue.date),
+        host=host,
+        target=target,
+        started_at=started_at,
+        duration_s=round(duration_s, 3),
+        verdict=verdicts.verdict,
+        exit_code=verdicts.exit_code,
+        counts={str(k): v for k, v in verdicts.counts.items()},
+        results=tuple(result_doc(r, catalogue, lang, r.rule in verdicts.required) for r in verdicts.results),
+    )
+
+
+__all__ = [
+    "SCHEMA",
+    "FindingDoc",
+    "GpuDoc",
+    "HostDoc",
+    "Report",
+    "ResultDoc",
+    "StepDoc",
+    "TargetDoc",
+    "build",
+    "clean",
+    "show",
+]

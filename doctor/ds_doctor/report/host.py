@@ -1,0 +1,87 @@
+"""The host and the target in a few words, out of the facts that were gathered anyway; decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from ..host import Asked
+from ..model import Outcome
+from ..probes.kernel_module import KernelModule
+from ..probes.nvml import Nvml, Pair
+from ..probes.python_env import Packages, TorchBuild
+from ..probes.system import System
+from .document import GpuDoc, HostDoc, TargetDoc, clean
+
+T = TypeVar("T")
+ALWAYS: tuple[type, ...] = (System,)  # gathered whatever is judged: cheap, and a report without a host is of no use
+_ANCESTOR = {0: "INT", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}  # the names of nvidia-smi topo -m
+
+
+def get(outcomes: Mapping[type, Outcome], fact: type[T]) -> T | None:
+    """A fact that was gathered, or None."""
+    outcome = outcomes.get(fact)
+    value: T | None = outcome.fact if outcome is not None else None
+    return value
+
+
+def host_doc(outcomes: Mapping[type, Outcome]) -> HostDoc:
+    """What the report's head shows; what was not gathered stays empty."""
+    system = get(outcomes, System)
+    nvml = get(outcomes, Nvml)
+    module = get(outcomes, KernelModule)
+    python = get(outcomes, Packages)
+    torch = get(outcomes, TorchBuild)
+    gpus = nvml.gpus if nvml else ()
+    return HostDoc(
+        hostname=clean(system.hostname) if system else None,
+        os=clean(system.os_name) if system else None,
+        kernel=clean(system.kernel) if system else None,
+        machine=clean(system.machine) if system else None,
+        hypervisor=clean(system.hypervisor) if system else None,
+        container=clean(system.container) if system else None,
+        driver=(nvml.driver if nvml else None) or (module.version if module else None),
+        cuda=nvml.cuda if nvml else None,
+        python_version=python.version if python else None,
+        torch=torch.version if torch else None,
+        gpus=tuple(
+            GpuDoc(
+                index=g.index,
+                name=g.name,
+                uuid=g.uuid,
+                cc=g.cc,
+                memory_total_mib=g.memory_total_mib,
+                memory_free_mib=g.memory_free_mib,
+            )
+            for g in gpus
+        ),
+        links=links(nvml) if nvml else (),
+    )
+
+
+def links(nvml: Nvml) -> tuple[tuple[str, ...], ...]:
+    """The link matrix as `nvidia-smi topo -m` names it: NV18, PIX, PXB, PHB, NODE, SYS."""
+    cells = {(p.a, p.b): _meet(nvml, p) for p in nvml.pairs}
+    index = [g.index for g in nvml.gpus]
+    return tuple(tuple("X" if a == b else cells.get((min(a, b), max(a, b)), "?") for b in index) for a in index)
+
+
+def _meet(nvml: Nvml, pair: Pair) -> str:
+    if pair.links:
+        return f"NV{pair.links}"
+    if pair.nvlink == 0:  # they meet in a switch: as many links as each has
+        active: list[int] = [sum(k.active for k in g.nvlinks) for g in nvml.gpus if g.index in (pair.a, pair.b)]
+        if active and min(active):
+            return f"NV{min(active)}"
+    return _ANCESTOR.get(pair.ancestor, "?") if pair.ancestor is not None else "?"
+
+
+def target_doc(asked: Asked, outcomes: Mapping[type, Outcome]) -> TargetDoc:
+    """What was judged besides the host."""
+    python = get(outcomes, Packages)
+    return TargetDoc(
+        command=tuple(clean(w) for w in asked.command),
+        engine=None,
+        python=clean(python.python if python else asked.python),
+        model=clean(asked.model),
+    )

@@ -1,0 +1,59 @@
+"""Text on a grid of terminal cells: widths, wrapping, tables; knows no report.
+
+Chinese characters are two cells wide and may be parted anywhere; words, paths and addresses are never parted.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+_WIDE = frozenset("WF")
+# A run of wide characters may be parted between any two of them; everything else only at spaces.
+_PIECES = re.compile(r"\s+|[^\s\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]+|.", re.DOTALL)
+_NOT_FIRST = frozenset("，。；：！？、）》」』”’％,.;:!?)%…")
+
+
+def cells(text: str) -> int:
+    """How many terminal cells a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if unicodedata.east_asian_width(c) in _WIDE else 0 if unicodedata.combining(c) else 1 for c in text)
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Lines of at most `width` cells (longer only where one word is)."""
+    lines: list[str] = []
+    line = ""
+    used = 0
+    for piece in _PIECES.findall(" ".join(text.split())):
+        n = cells(piece)
+        if piece == " ":
+            if line:
+                line += " "
+                used += 1
+            continue
+        if used + n > width and line.strip() and piece not in _NOT_FIRST:
+            lines.append(line.rstrip())
+            line, used = "", 0
+        line += piece
+        used += n
+    if line.strip() or not lines:
+        lines.append(line.rstrip())
+    return lines
+
+
+def pad(text: str, width: int, right: bool = False) -> str:
+    """The text filled with blanks to `width` cells."""
+    fill = " " * max(0, width - cells(text))
+    return fill + text if right else text + fill
+
+
+def table(rows: Sequence[Sequence[str]], right: Iterable[int] = (), gap: str = "  ") -> list[str]:
+    """Rows as lines with aligned columns; columns in `right` are flushed right."""
+    if not rows:
+        return []
+    widths = [max(cells(row[i]) for row in rows) for i in range(len(rows[0]))]
+    flush = set(right)
+    return [gap.join(pad(c, widths[i], i in flush) for i, c in enumerate(row)).rstrip() for row in rows]

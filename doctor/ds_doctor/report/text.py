@@ -1,0 +1,273 @@
+"""The report for people: verdict first, then what is wrong and how to mend it, then what could not be seen; decides nothing.
+
+Good at 80 columns and in a log file; colour only repeats what the words say.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ..model import Lang, Status
+from .document import Report, ResultDoc, StepDoc
+from .layout import cells, pad, table, wrap
+from .words import word
+
+_COLOR = {
+    "fail": "1;31",
+    "warn": "1;33",
+    "note": "1;36",
+    "error": "1;35",
+    "unknown": "1;35",
+    "pass": "1;32",
+    "dim": "2",
+}
+_ORDER: tuple[Status, ...] = ("fail", "error", "warn", "note")
+_LABEL = 8  # cells of the label column
+
+
+class _Page:
+    """Lines being written: the language, the width, and whether colour may be used."""
+
+    def __init__(self, lang: Lang, width: int, color: bool) -> None:
+        self.lang = lang
+        self.width = max(40, width)
+        self.color = color
+        self.lines: list[str] = []
+
+    def word(self, key: str, **blanks: object) -> str:
+        return word(key, self.lang, **blanks)
+
+    def paint(self, text: str, color: str) -> str:
+        return f"\x1b[{_COLOR[color]}m{text}\x1b[0m" if self.color else text
+
+    def add(self, line: str = "") -> None:
+        self.lines.append(line)
+
+    def block(self, label: str, text: str, indent: int = 2, color: str | None = None) -> None:
+        """`label` and the text beside it, wrapped under itself."""
+        lead = max(_LABEL, cells(label) + 2)
+        margin = " " * indent
+        for i, line in enumerate(wrap(text, self.width - indent - lead)):
+            head = pad(label if i == 0 else "", lead)
+            if color and i == 0:
+                head = self.paint(head, color)
+            self.add((margin + head + line).rstrip())
+
+
+def render(
+    report: Report,
+    lang: Lang,
+    *,
+    verbose: bool = False,
+    quiet: bool = False,
+    color: bool = False,
+    width: int = 80,
+    **_: Any,
+) -> str:
+    """The page. `verbose` shows every rule; `quiet` only the verdict and what is wrong, nothing at all when all is well."""
+    page = _Page(lang, width, color)
+    if quiet and report.exit_code == 0 and not report.counts["warn"]:
+        return ""
+    _verdict(page, report)
+    if not quiet:
+        _host(page, report)
+    for status in _ORDER:
+        for result in report.results:
+            if result.status == status and not (quiet and status == "note"):
+                page.add()
+                _fault(page, result, verbose)
+    _unjudged(page, report, quiet)
+    if not quiet:
+        _rest(page, report, verbose)
+    page.add()
+    _exit(page, report)
+    return "\n".join(page.lines) + "\n"
+
+
+def _verdict(page: _Page, report: Report) -> None:
+    counts = ", ".join(
+        page.word("n." + s, n=report.counts[s])
+        for s in ("fail", "error", "warn", "note", "unknown", "pass", "skip")
+        if report.counts[s]
+    )
+    verdict = page.paint(page.word("verdict." + report.verdict), report.verdict)
+    page.add(f"ds-doctor {report.tool.version}: {verdict} - {page.word('says.' + report.verdict)}")
+    for line in wrap(counts, page.width - 2):
+        page.add("  " + line)
+
+
+def _host(page: _Page, report: Report) -> None:
+    host, target = report.host, report.target
+    where = [
+        host.hostname,
+        host.os,
+        f"{host.kernel} {host.machine}" if host.kernel and host.machine else host.kernel,
+        page.word("vm", what=host.hypervisor) if host.hypervisor else None,
+        page.word("container", what=host.container) if host.container else None,
+        f"{page.word('driver')} {host.driver} (CUDA {host.cuda})" if host.driver else None,
+    ]
+    page.add()
+    page.block(page.word("host"), " · ".join(w for w in where if w) or "?", 0)
+    aim = [
+        f"{target.python} ({host.python_version})" if target.python and host.python_version else target.python,
+        f"torch {host.torch}" if host.torch else None,
+        target.model,
+    ]
+    if any(aim):
+        page.block(page.word("target"), " · ".join(a for a in aim if a), 0)
+    if target.command:
+        page.block("", "$ " + " ".join(target.command), 0)
+    if host.gpus:
+        page.add()
+        rows = [
+            [
+                page.word("gpu"),
+                page.word("name"),
+                page.word("free"),
+                page.word("total"),
+                page.word("cc"),
+                page.word("driver"),
+            ]
+        ]
+        for g in host.gpus:
+            rows.append(
+                [str(g.index), g.name, _gib(g.memory_free_mib), _gib(g.memory_total_mib), g.cc, host.driver or "?"]
+            )
+        _rows(page, rows, right=(0, 2, 3))
+    if len(host.links) > 1:
+        page.add()
+        index = [str(g.index) for g in host.gpus]
+        _rows(
+            page,
+            [[page.word("links"), *index], *([i, *row] for i, row in zip(index, host.links, strict=False))],
+            right=(0,),
+        )
+
+
+def _rows(page: _Page, rows: Sequence[Sequence[str]], right: Iterable[int]) -> None:
+    for line in table(rows, right):
+        page.add("  " + line)
+
+
+def _gib(mib: int | None) -> str:
+    return "?" if mib is None else f"{mib / 1024:.1f} GiB"
+
+
+def _fault(page: _Page, result: ResultDoc, verbose: bool) -> None:
+    page.add(f"{page.paint(pad(page.word(result.status), _LABEL), result.status)}{result.rule}")
+    if result.status == "error":
+        page.block("", result.reason or result.title)
+        return
+    titles: dict[str, list[str]] = {}
+    for finding in result.findings:
+        titles.setdefault(finding.title, []).append(finding.on or "")
+    shown = list(titles.items())
+    for title, on in shown if verbose else shown[:5]:
+        names = ", ".join(n for n in on if n and n not in title)
+        page.block("", title + (f" [{names}]" if names else ""))
+    if not verbose and len(shown) > 5:
+        page.block("", f"… (+{len(shown) - 5}, -v)")
+    if result.why:
+        page.block(page.word("why"), result.why)
+    _fix(page, result.fix)
+    if result.verify:
+        _command(page, page.word("verify"), result.verify)
+    if result.standing:
+        page.block(
+            page.word("known"),
+            page.word("standing." + result.standing) + (": " + result.sources[0] if result.sources else ""),
+        )
+    if verbose:
+        for source in result.sources[1:]:
+            page.block("", source)
+        for claim in result.claims:
+            page.block(page.word("claim"), f"{claim.says} [{page.word('standing.' + claim.standing)}] {claim.truth}")
+
+
+def _fix(page: _Page, steps: Sequence[StepDoc]) -> None:
+    label = page.word("fix")
+    for n, step in enumerate(steps, 1):
+        number = f"{n}. " if len(steps) > 1 else ""
+        if step.say is not None:
+            page.block(label, number + step.say)
+        elif step.run is not None:
+            _command(page, label, step.run, number)
+            effects = [
+                page.word("where." + step.where) if step.where else "",
+                page.word("effect." + step.effect) if step.effect else "",
+            ]
+            page.block("", " " * len(number) + "(" + "; ".join(e for e in effects if e) + ")")
+        label = ""
+
+
+def _command(page: _Page, label: str, command: str, number: str = "") -> None:
+    """Commands are never wrapped: they are there to be copied."""
+    for i, line in enumerate(command.splitlines() or [""]):
+        lead = number + "$ " if i == 0 else " " * (len(number) + 2)
+        page.add("  " + pad(label if i == 0 else "", _LABEL) + lead + line)
+
+
+def _unjudged(page: _Page, report: Report, quiet: bool) -> None:
+    reasons: dict[str, list[ResultDoc]] = {}
+    for result in report.results:
+        if result.status == "unknown" and (result.required or not quiet):
+            reasons.setdefault(result.reason or "?", []).append(result)
+    if not reasons:
+        return
+    page.add()
+    page.add(page.paint(page.word("unjudged"), "unknown"))
+    for reason, results in reasons.items():
+        names = ", ".join(r.rule + (f" ({page.word('required')})" if r.required else "") for r in results)
+        for line in wrap(reason, page.width - 2):
+            page.add("  " + line)
+        for line in wrap(names, page.width - 6):
+            page.add("      " + line)
+
+
+def _rest(page: _Page, report: Report, verbose: bool) -> None:
+    page.add()
+    for status, label in (("pass", "passed"), ("skip", "skipped")):
+        some = [r for r in report.results if r.status == status]
+        if not some:
+            continue
+        if verbose:
+            page.add(page.paint(page.word(label), "pass" if status == "pass" else "dim"))
+            for r in some:
+                page.block("", f"{r.rule}: {r.title if status == 'pass' else r.reason or r.title}", 2 - _LABEL + _LABEL)
+        else:
+            families = Counter(r.family for r in some)
+            text = f"{len(some)} ({', '.join(f'{f} {n}' for f, n in families.items())})"
+            page.block(page.word(label), text, 0)
+    if not verbose and any(report.counts[s] for s in ("pass", "skip")):
+        page.add(page.paint(page.word("more"), "dim"))
+
+
+def _exit(page: _Page, report: Report) -> None:
+    if report.exit_code == 1 and not report.counts["fail"]:
+        page.add(page.word("exit.1strict"))
+        return
+    page.add(page.word(f"exit.{report.exit_code}"))
+    if report.exit_code == 3:
+        for line in _cannot_vouch(page, report):
+            page.add("  " + line)
+
+
+def _cannot_vouch(page: _Page, report: Report) -> Iterator[str]:
+    lost = [r.rule for r in report.results if r.required and r.status in ("skip", "unknown", "error")]
+    if report.counts["error"]:
+        yield page.word("why3.error")
+    if lost:
+        yield page.word("why3.required", rules=", ".join(lost))
+    if not any(report.counts[s] for s in ("pass", "note", "warn", "fail")):
+        yield page.word("why3.nothing")
+
+
+def terminal_width(default: int = 80) -> int:
+    """Of the terminal that standard output is, between 60 and 110 cells; `default` for files and pipes."""
+    try:
+        return min(110, max(60, os.get_terminal_size(1).columns))
+    except OSError:
+        return default
