@@ -24,12 +24,16 @@ $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("ds-doctor needs Python 3.10 or newer; this is " + sys.version.split()[0] + ". Give another one: make PYTHON=python3.12" if sys.version_info < (3, 10) else 0)'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+# Installed as users get it: the wheel, built from the tree as it stands.
+SOURCES := pyproject.toml hatch_build.py rules.toml README.md $(shell find doctor checks -name '*.py' -o -name '*.toml')
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+$(VENV)/.installed: $(VENV)/bin/python $(SOURCES)
+	$(PIP) --upgrade --force-reinstall --no-deps . && $(PIP) .
 	touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,dev]'
+	$(PIP) '.[test,dev]'
 	touch $@
 
 clean:

@@ -141,7 +141,7 @@ def load_plugins() -> tuple[list[Plugin], list[PluginError]]:
     for name, target in entry_points():
         try:
             plugins.append(load_plugin(name, target))
-        except Exception as e:  # noqa: BLE001 - a stranger's module may raise anything; it costs its own checks only
+        except (Exception, SystemExit) as e:  # noqa: BLE001 - a stranger's module may raise anything; it costs its own checks only
             reason = Reason("plugin-import-failed", {"plugin": name, "error": one_line(e)})
             errors.append(PluginError(name, reason))
     return plugins, errors

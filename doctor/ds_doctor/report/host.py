@@ -70,9 +70,10 @@ def _meet(nvml: Nvml, pair: Pair) -> str:
     if pair.links:
         return f"NV{pair.links}"
     if pair.nvlink == 0:  # they meet in a switch: as many links as each has
-        active: list[int] = [sum(k.active for k in g.nvlinks) for g in nvml.gpus if g.index in (pair.a, pair.b)]
-        if active and min(active):
-            return f"NV{min(active)}"
+        active = [sum(k.active for k in g.nvlinks) for g in nvml.gpus if g.index in (pair.a, pair.b)]
+        fewest = min(active, default=0)
+        if fewest:
+            return f"NV{fewest}"
     return _ANCESTOR.get(pair.ancestor, "?") if pair.ancestor is not None else "?"
 
 

@@ -1,0 +1,1 @@
+"""Acme's own checks for its hosts: a plugin of ds-doctor."""
