@@ -15,7 +15,6 @@ from ..model import Lang, Outcome
 from ..probes.environment import redact
 from ..report import FORMATS, document, render
 from ..report import host as host_words
-from ..report.text import terminal_width
 from . import files
 from .lang import from_locale, t
 
@@ -214,7 +213,7 @@ def command(
     for name, path in outputs:
         status = _write("--output", path, render(name, report, lang, verbose=verbose).encode(), status)
     colorful = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    text = render(form, report, lang, verbose=verbose, quiet=quiet, color=colorful, width=terminal_width())
+    text = render(form, report, lang, verbose=verbose, quiet=quiet, color=colorful, width=_width())
     sys.stdout.buffer.write(text.encode("utf-8"))
     return status
 
@@ -254,3 +253,11 @@ def _write(option: str, path: str, data: bytes, status: int) -> int:
         click.echo(f"ds-doctor: {option} {path}: {e.strerror}", err=True)
         return status or 3
     return status
+
+
+def _width(default: int = 80) -> int:
+    """Cells of the terminal that standard output is, between 60 and 110; `default` for files and pipes."""
+    try:
+        return min(110, max(60, os.get_terminal_size(1).columns))
+    except OSError:
+        return default

@@ -5,7 +5,6 @@ Good at 80 columns and in a log file; colour only repeats what the words say.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -263,11 +262,3 @@ def _cannot_vouch(page: _Page, report: Report) -> Iterator[str]:
         yield page.word("why3.required", rules=", ".join(lost))
     if not any(report.counts[s] for s in ("pass", "note", "warn", "fail")):
         yield page.word("why3.nothing")
-
-
-def terminal_width(default: int = 80) -> int:
-    """Of the terminal that standard output is, between 60 and 110 cells; `default` for files and pipes."""
-    try:
-        return min(110, max(60, os.get_terminal_size(1).columns))
-    except OSError:
-        return default
