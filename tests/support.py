@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def lay_over(below: Any, above: Any) -> Any:
     return above
 
 
-def case_outcomes(case: Case, checks: list[Check]) -> dict[type, Outcome]:
+def case_outcomes(case: Case, checks: list[Check], always: Iterable[type] = ()) -> dict[type, Outcome]:
     facts = copy.deepcopy(base_facts(case.base)) if case.base else {}
     for path in case.unset:
         *way, last = path.split(".")
@@ -88,7 +89,7 @@ def case_outcomes(case: Case, checks: list[Check]) -> dict[type, Outcome]:
         del place[last]
     for name, value in case.facts.items():
         facts[name] = lay_over(facts.get(name, {}), value)
-    wanted = {snapshot.key(f): f for f in engine.wanted(checks)}
+    wanted = {snapshot.key(f): f for f in [*engine.wanted(checks), *always]}
     unknown = set(case.facts) - set(wanted)
     assert not unknown, f"no check of the module wants the facts {sorted(unknown)}"
     outcomes: dict[type, Outcome] = {}
