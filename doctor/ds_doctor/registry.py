@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
 import types
@@ -87,6 +86,12 @@ def fact_name(fact: type) -> str:
     return "".join("_" + c.lower() if c.isupper() else c for c in fact.__name__).lstrip("_")
 
 
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of a plain function's parameters; importing inspect for this costs 6 ms."""
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     return typing.get_type_hints(function)
 
@@ -113,7 +118,7 @@ def checks_in(module: types.ModuleType, plugin: str) -> Iterator[Check]:
         if rules is None or getattr(function, "__module__", None) != module.__name__:
             continue
         hints = _hints(function)
-        wants = tuple(_want(hints[p], f"{module.__name__}.{name}({p})") for p in inspect.signature(function).parameters)
+        wants = tuple(_want(hints[p], f"{module.__name__}.{name}({p})") for p in _parameters(function))
         yield Check(name, family, plugin, rules, wants, function)
 
 

@@ -5,35 +5,35 @@ from __future__ import annotations
 import os
 import stat
 
-import click
+from . import Usage
 
 
 def read(option: str, path: str, limit: int) -> bytes:
-    """The whole of a regular file. UsageError in one line otherwise."""
+    """The whole of a regular file. Usage in one line otherwise."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
-            raise click.UsageError(f"{option} {path}: not a regular file")
+            raise Usage(f"{option} {path}: not a regular file")
         with open(path, "rb") as f:
             data = f.read(limit + 1)
     except OSError as e:
-        raise click.UsageError(f"{option} {path}: {e.strerror}") from None
+        raise Usage(f"{option} {path}: {e.strerror}") from None
     except ValueError as e:
-        raise click.UsageError(f"{option} {path!r}: {e}") from None
+        raise Usage(f"{option} {path!r}: {e}") from None
     if len(data) > limit:
-        raise click.UsageError(f"{option} {path}: larger than {limit >> 20} MiB")
+        raise Usage(f"{option} {path}: larger than {limit >> 20} MiB")
     return data
 
 
 def writable(option: str, path: str) -> None:
-    """Make sure before the work that the file can be written after it. UsageError otherwise."""
+    """Make sure before the work that the file can be written after it. Usage otherwise."""
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(path):
-        raise click.UsageError(f"{option} {path}: is a folder")
+        raise Usage(f"{option} {path}: is a folder")
     if not os.path.isdir(folder):
-        raise click.UsageError(f"{option} {path}: the folder {folder} does not exist")
+        raise Usage(f"{option} {path}: the folder {folder} does not exist")
     target = path if os.path.exists(path) else folder
     if not os.access(target, os.W_OK, effective_ids=True):
-        raise click.UsageError(f"{option} {path}: no permission to write")
+        raise Usage(f"{option} {path}: no permission to write")
 
 
 def write(path: str, data: bytes) -> None:

@@ -1,22 +1,16 @@
-"""`ds-doctor run`: judge this host, and the launch command if one is given; the logic is in engine and report."""
+"""`ds-doctor run`: the options; what they do stands in judge."""
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 from typing import Any
 
 import click
 
-from .. import __version__, catalogue, engine, snapshot
-from ..host import Asked, Host, RootedHost
-from ..model import Lang, Outcome
-from ..probes.environment import redact
-from ..report import FORMATS, document, render
-from ..report import host as host_words
-from . import files
-from .lang import from_locale, t
+from ..report import FORMATS
+from . import Usage
+from .judge import Options, run
+from .lang import t
 
 _MANY: dict[str, Any] = {"multiple": True, "metavar": "PATTERN"}
 
@@ -114,150 +108,7 @@ _MANY: dict[str, Any] = {"multiple": True, "metavar": "PATTERN"}
     help=t("Only what is wrong; nothing when all is well.", "只显示问题；一切正常时不输出。"),
 )
 @click.argument("command_words", metavar="[-- COMMAND…]", nargs=-1, type=click.UNPROCESSED)
-def command(
-    form: str,
-    output: tuple[str, ...],
-    only: tuple[str, ...],
-    skip: tuple[str, ...],
-    require: tuple[str, ...],
-    strict: bool,
-    python: str | None,
-    model: str | None,
-    root: str | None,
-    record: str | None,
-    replay: str | None,
-    rules: tuple[str, ...],
-    timeout: float,
-    lang: Lang | None,
-    verbose: bool,
-    quiet: bool,
-    command_words: tuple[str, ...],
-) -> int:
-    begun = time.monotonic()
-    started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    lang = lang or from_locale()
+def command(command_words: tuple[str, ...], **given: Any) -> int:
     if command_words and "--" not in sys.argv:
-        raise click.UsageError(f"unexpected argument {command_words[0]!r}; the launch command goes after --")
-    if not 1 <= timeout <= 3600:
-        raise click.UsageError(f"--timeout {timeout:g}: between 1 and 3600 seconds")
-    _exclude(root=root, replay=replay)
-    _exclude(record=record, replay=replay)
-    outputs = [_output(o) for o in output]
-    for where, path in [*(("--output", p) for _, p in outputs), *([("--record", record)] if record else [])]:
-        files.writable(where, path)
-
-    asked = Asked(
-        command=redact(command_words),
-        python=_python(python, root),
-        model=os.path.abspath(model) if model and not root else model,
-    )
-    kept = None
-    if replay is not None:
-        try:
-            kept = snapshot.read(files.read("--replay", replay, snapshot.LIMIT), f"--replay {replay}")
-        except snapshot.SnapshotError as e:
-            raise click.UsageError(str(e)) from None
-        asked = kept.asked
-    if root is not None and not os.path.isdir(root):
-        raise click.UsageError(f"--root {root}: {'not a folder' if os.path.exists(root) else 'does not exist'}")
-
-    doctor = engine.assemble(os.environ)
-    words, off = doctor.catalogue, set[str]()
-    for path in rules:
-        try:
-            words, more = catalogue.changed(
-                words, files.read("--rules", path, catalogue.RULES_LIMIT), f"--rules {path}"
-            )
-        except catalogue.CatalogueError as e:
-            raise click.UsageError(str(e)) from None
-        off |= more
-    try:
-        checks, ids, required = engine.chosen(
-            doctor, engine.Choice(only=only, skip=skip, require=require, off=frozenset(off))
-        )
-    except engine.PatternError as e:
-        raise click.UsageError(str(e)) from None
-
-    facts = [*engine.wanted(doctor.checks if record else checks)]
-    facts += [f for f in host_words.ALWAYS if f not in facts]
-    outcomes: dict[type, Outcome]
-    if kept is not None:
-        try:
-            outcomes = snapshot.outcomes(kept, facts, f"--replay {replay}")
-        except snapshot.SnapshotError as e:
-            raise click.UsageError(str(e)) from None
-    else:
-        host = RootedHost(root, asked) if root is not None else Host(asked)
-        from .progress import Progress
-
-        with Progress(lang) as progress:
-            reserve = min(engine.RESERVE_S, timeout / 4)
-            left = timeout - (time.monotonic() - begun) - reserve
-            outcomes = engine.gather(host, facts, max(0.2, left), progress.waiting)
-
-    results = engine.judge(checks, outcomes, words, ids, check_s=min(engine.CHECK_S, timeout / 10))
-    verdicts = engine.conclude(results, doctor.errors, required, strict)
-    report = document.build(
-        verdicts,
-        words,
-        lang,
-        version=__version__,
-        host=host_words.host_doc(outcomes),
-        target=host_words.target_doc(asked, outcomes),
-        started_at=started_at,
-        duration_s=time.monotonic() - begun,
-    )
-    status = report.exit_code
-    if record is not None:
-        status = _write("--record", record, snapshot.write(outcomes, asked, __version__, started_at), status)
-    for name, path in outputs:
-        status = _write("--output", path, render(name, report, lang, verbose=verbose).encode(), status)
-    colorful = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    text = render(form, report, lang, verbose=verbose, quiet=quiet, color=colorful, width=_width())
-    sys.stdout.buffer.write(text.encode("utf-8"))
-    return status
-
-
-def _exclude(**options: str | None) -> None:
-    given = [f"--{name}" for name, value in options.items() if value is not None]
-    if len(given) > 1:
-        raise click.UsageError(f"{given[0]} and {given[1]} exclude each other")
-
-
-def _output(text: str) -> tuple[str, str]:
-    form, equals, path = text.partition("=")
-    if not equals or not path or form not in FORMATS:
-        raise click.UsageError(f"--output {text}: FORMAT=PATH, where FORMAT is one of {', '.join(FORMATS)}")
-    return form, path
-
-
-def _python(python: str | None, root: str | None) -> str | None:
-    """The absolute path of --python, which must be an executable file (under --root: a path there)."""
-    if python is None or root is not None:
-        return python
-    import shutil
-
-    path = os.path.abspath(python) if "/" in python else shutil.which(python)
-    if path is None or not os.path.exists(path):
-        raise click.UsageError(f"--python {python}: does not exist")
-    if not os.path.isfile(path) or not os.access(path, os.X_OK):
-        raise click.UsageError(f"--python {python}: not an executable file")
-    return path
-
-
-def _write(option: str, path: str, data: bytes, status: int) -> int:
-    """Write a result; when that fails say so, and never end with 0."""
-    try:
-        files.write(path, data)
-    except OSError as e:
-        click.echo(f"ds-doctor: {option} {path}: {e.strerror}", err=True)
-        return status or 3
-    return status
-
-
-def _width(default: int = 80) -> int:
-    """Cells of the terminal that standard output is, between 60 and 110; `default` for files and pipes."""
-    try:
-        return min(110, max(60, os.get_terminal_size(1).columns))
-    except OSError:
-        return default
+        raise Usage(f"unexpected argument {command_words[0]!r}; the launch command goes after --")
+    return run(Options(command=command_words, **given))

@@ -1,0 +1,51 @@
+"""The commands there are, and how a wrong one is told; each is imported only when it is called or its help is shown."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+
+import click
+
+from .. import __version__
+from . import Usage
+from .lang import t
+
+COMMANDS: Mapping[str, str] = {"run": "run", "list": "list", "schema": "schema"}
+
+
+class _Lazy(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"{__package__}.{COMMANDS[name]}").command
+        return command
+
+
+@click.command(
+    cls=_Lazy,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    help=t(
+        "Preflight doctor for hosts that serve large language models with vLLM or SGLang on NVIDIA GPUs. "
+        "It only looks: it changes nothing, needs no root and sends nothing anywhere.",
+        "为使用 vLLM 或 SGLang 在 NVIDIA GPU 上部署大语言模型的主机做部署前体检。只看不改：不做任何更改，不需要 root，也不向外发送任何数据。",
+    ),
+)
+@click.version_option(__version__, prog_name="ds-doctor", message="%(prog)s %(version)s")
+def cli() -> None:
+    pass
+
+
+def parse(words: list[str]) -> object:
+    """Run the command that the words name; its exit status. Usage for words that no command takes."""
+    try:
+        return cli.main(words, prog_name="ds-doctor", standalone_mode=False)
+    except click.Abort:
+        raise KeyboardInterrupt from None
+    except click.ClickException as e:
+        place = e.ctx.command_path if isinstance(e, click.UsageError) and e.ctx else None
+        hint = f" ({t('see', '参见')}: {place} --help)" if place else ""
+        raise Usage(e.format_message() + hint) from None

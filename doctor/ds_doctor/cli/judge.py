@@ -1,0 +1,204 @@
+"""What `ds-doctor run` does with its options: gather or replay, judge, report; the logic is in engine and report."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable
+
+import msgspec
+
+from .. import __version__, catalogue, engine, snapshot
+from ..host import Asked, Host, RootedHost
+from ..model import Lang, Outcome
+from ..probes.environment import redact
+from ..report import FORMATS, document, render
+from ..report import host as host_words
+from . import Usage, files
+from .lang import from_locale
+
+LAST_RESORT_S = 3.0  # after the time is up, when even the interpreter hangs
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of `run`, with their defaults."""
+
+    form: str = "text"
+    output: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    require: tuple[str, ...] = ()
+    strict: bool = False
+    python: str | None = None
+    model: str | None = None
+    root: str | None = None
+    record: str | None = None
+    replay: str | None = None
+    rules: tuple[str, ...] = ()
+    timeout: float = 20.0
+    lang: Lang | None = None
+    verbose: bool = False
+    quiet: bool = False
+    command: tuple[str, ...] = ()
+
+
+def run(options: Options) -> int:
+    """Judge, print the report, and give the exit status. Usage for what cannot be done, before anything is judged."""
+    begun = time.monotonic()
+    started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    lang = options.lang or from_locale()
+    outputs = _check(options)
+    deadline = begun + options.timeout
+    _end_whatever_happens(options.timeout)
+
+    asked, kept = _asked(options)
+    doctor = engine.assemble(os.environ)
+    words, off = _site_rules(doctor.catalogue, options.rules)
+    choice = engine.Choice(only=options.only, skip=options.skip, require=options.require, off=frozenset(off))
+    try:
+        checks, rules, required = engine.chosen(doctor, choice)
+    except engine.PatternError as e:
+        raise Usage(str(e)) from None
+
+    facts = engine.wanted(doctor.checks if options.record else checks)
+    facts += [f for f in host_words.ALWAYS if f not in facts]
+    outcomes = _gather(options, asked, facts, deadline, lang) if kept is None else _replay(options, kept, facts)
+    results = engine.judge(checks, outcomes, words, rules, deadline)
+    report = document.build(
+        engine.conclude(results, doctor.errors, required, options.strict),
+        words,
+        lang,
+        version=__version__,
+        host=host_words.host_doc(outcomes),
+        target=host_words.target_doc(asked, outcomes),
+        started_at=started_at,
+        duration_s=time.monotonic() - begun,
+    )
+
+    status = report.exit_code
+    if options.record is not None:
+        data = snapshot.write(outcomes, asked, __version__, started_at)
+        status = _write("--record", options.record, data, status)
+    for form, path in outputs:
+        text = render(form, report, lang, verbose=options.verbose)
+        status = _write("--output", path, text.encode(), status)
+    colorful = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    page = render(
+        options.form, report, lang, verbose=options.verbose, quiet=options.quiet, color=colorful, width=_width()
+    )
+    sys.stdout.buffer.write(page.encode("utf-8"))
+    return status
+
+
+def _end_whatever_happens(timeout_s: float) -> None:
+    """A check or probe that holds the interpreter's lock cannot be left behind: then the kernel ends the process."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, timeout_s + LAST_RESORT_S)
+
+
+def _check(options: Options) -> list[tuple[str, str]]:
+    """Usage for options that cannot work; the (format, path) pairs of --output."""
+    if not 1 <= options.timeout <= 3600:
+        raise Usage(f"--timeout {options.timeout:g}: between 1 and 3600 seconds")
+    _exclude(root=options.root, replay=options.replay)
+    _exclude(record=options.record, replay=options.replay)
+    if options.root is not None and not os.path.isdir(options.root):
+        raise Usage(f"--root {options.root}: {'not a folder' if os.path.exists(options.root) else 'does not exist'}")
+    outputs = [_output(o) for o in options.output]
+    for _, path in outputs:
+        files.writable("--output", path)
+    if options.record is not None:
+        files.writable("--record", options.record)
+    return outputs
+
+
+def _exclude(**options: str | None) -> None:
+    given = [f"--{name}" for name, value in options.items() if value is not None]
+    if len(given) > 1:
+        raise Usage(f"{given[0]} and {given[1]} exclude each other")
+
+
+def _output(text: str) -> tuple[str, str]:
+    form, equals, path = text.partition("=")
+    if not equals or not path or form not in FORMATS:
+        raise Usage(f"--output {text}: FORMAT=PATH, where FORMAT is one of {', '.join(FORMATS)}")
+    return form, path
+
+
+def _asked(options: Options) -> tuple[Asked, snapshot.Snapshot | None]:
+    """What is to be judged, and the snapshot to replay if one is given."""
+    if options.replay is not None:
+        data = files.read("--replay", options.replay, snapshot.LIMIT)
+        try:
+            kept = snapshot.read(data, f"--replay {options.replay}")
+        except snapshot.SnapshotError as e:
+            raise Usage(str(e)) from None
+        return kept.asked, kept
+    model = options.model
+    if model is not None and options.root is None:
+        model = os.path.abspath(model)
+    python = _python(options.python, options.root)
+    return Asked(command=redact(options.command), python=python, model=model), None
+
+
+def _python(python: str | None, root: str | None) -> str | None:
+    """The absolute path of --python, which must be an executable file (under --root: a path there)."""
+    if python is None or root is not None:
+        return python
+    import shutil
+
+    path = os.path.abspath(python) if "/" in python else shutil.which(python)
+    if path is None or not os.path.exists(path):
+        raise Usage(f"--python {python}: does not exist")
+    if not os.path.isfile(path) or not os.access(path, os.X_OK):
+        raise Usage(f"--python {python}: not an executable file")
+    return path
+
+
+def _site_rules(words: catalogue.Catalogue, paths: Iterable[str]) -> tuple[catalogue.Catalogue, set[str]]:
+    """The catalogue with the changes of every --rules FILE, and the rules that they turn off."""
+    off: set[str] = set()
+    for path in paths:
+        data = files.read("--rules", path, catalogue.RULES_LIMIT)
+        try:
+            words, more = catalogue.changed(words, data, f"--rules {path}")
+        except catalogue.CatalogueError as e:
+            raise Usage(str(e)) from None
+        off |= more
+    return words, off
+
+
+def _gather(options: Options, asked: Asked, facts: list[type], deadline: float, lang: Lang) -> dict[type, Outcome]:
+    from .progress import Progress
+
+    host = RootedHost(options.root, asked) if options.root is not None else Host(asked)
+    reserve = min(engine.RESERVE_S, options.timeout / 4)
+    with Progress(lang) as progress:
+        return engine.gather(host, facts, max(0.2, deadline - time.monotonic() - reserve), progress.waiting)
+
+
+def _replay(options: Options, kept: snapshot.Snapshot, facts: list[type]) -> dict[type, Outcome]:
+    try:
+        return snapshot.outcomes(kept, facts, f"--replay {options.replay}")
+    except snapshot.SnapshotError as e:
+        raise Usage(str(e)) from None
+
+
+def _write(option: str, path: str, data: bytes, status: int) -> int:
+    """Write a result; when that fails say so, and never end with 0."""
+    try:
+        files.write(path, data)
+    except OSError as e:
+        sys.stderr.write(f"ds-doctor: {option} {path}: {e.strerror}\n")
+        return status or 3
+    return status
+
+
+def _width(default: int = 80) -> int:
+    """Cells of the terminal that standard output is, between 60 and 110; `default` for files and pipes."""
+    try:
+        return min(110, max(60, os.get_terminal_size(1).columns))
+    except OSError:
+        return default
