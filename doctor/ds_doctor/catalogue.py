@@ -97,14 +97,25 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a site may change of a rule that exists."""
+    """What a site changes of a rule that exists, or the whole of a rule that it adds (`when`: see the room site)."""
 
     level: Level | Literal["off"] | None = None
+    standing: Standing | None = None
+    healthy: Text | None = None
     title: Text | None = None
     why: Text | None = None
     fix: tuple[Step, ...] | None = None
     verify: str | None = None
     sources: tuple[str, ...] | None = None
+    when: tuple[dict[str, Any], ...] | None = None
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """A catalogue with a site's file laid over it: the rules turned off, and the conditions of those added."""
+
+    catalogue: Catalogue
+    off: frozenset[str]
+    when: dict[str, tuple[dict[str, Any], ...]]
 
 
 class _SiteFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -222,34 +233,53 @@ def _check_rule(rule: Rule, where: str, name: str) -> None:
         _check_text(claim.truth, f"{where}.claims")
 
 
-def changed(catalogue: Catalogue, data: bytes, where: str) -> tuple[Catalogue, set[str]]:
-    """The catalogue with a site's changes (`--rules FILE`), and the rules that the site turns off."""
+def changed(catalogue: Catalogue, data: bytes, where: str) -> Changed:
+    """The catalogue with the changes and additions of a site's file (`--rules FILE`)."""
     file: _SiteFile = _decode(data, where, _SiteFile)
     rules = dict(catalogue.rule)
     off: set[str] = set()
+    when: dict[str, tuple[dict[str, Any], ...]] = {}
     for name, change in file.rule.items():
-        rule = rules.get(name)
-        if rule is None:
-            raise CatalogueError(f"{where}: rule.{name}: there is no such rule (see: ds-doctor list rules)")
+        given = {f: getattr(change, f) for f in Rule.__struct_fields__ if getattr(change, f, None) is not None}
         if change.level == "off":
             off.add(name)
-        given: dict[str, Any] = {
-            field: getattr(change, field)
-            for field in ("title", "why", "fix", "verify", "sources")
-            if getattr(change, field) is not None
-        }
-        if change.level not in (None, "off"):
-            given["level"] = change.level
-        rules[name] = msgspec.structs.replace(rule, **given)
-        _check_rule(rules[name], f"{where}: rule.{name}", name)
-        for part in ("title", "why"):
-            extra = blanks(getattr(rules[name], part).en) - blanks(rule.title.en) - blanks(rule.why.en)
-            if extra:
-                raise CatalogueError(f"{where}: rule.{name}.{part}: unknown blank {{{sorted(extra)[0]}}}")
+            del given["level"]
+        old = catalogue.rule.get(name)
+        if old is not None:
+            if change.when is not None:
+                raise CatalogueError(f"{where}: rule.{name}: exists already; a site's own rule needs another name")
+            rules[name] = msgspec.structs.replace(old, **given)
+            _check_rule(rules[name], f"{where}: rule.{name}", name)
+            for part in ("title", "why"):
+                extra = blanks(getattr(rules[name], part).en) - blanks(old.title.en) - blanks(old.why.en)
+                if extra:
+                    raise CatalogueError(f"{where}: rule.{name}.{part}: unknown blank {{{min(extra)}}}")
+        elif change.when:
+            rules[name] = _added(name, given, where)
+            _check_rule(rules[name], f"{where}: rule.{name}", name)
+            when[name] = change.when
+        else:
+            raise CatalogueError(
+                f"{where}: rule.{name}: there is no such rule (see: ds-doctor list rules); a new one needs `when`"
+            )
     for name, text in file.reason.items():
         _check_text(text, f"{where}: reason.{name}")
-    reasons = {**catalogue.reason, **file.reason}
-    return Catalogue(catalogue.schema, catalogue.date, rules, reasons), off
+    words = Catalogue(catalogue.schema, catalogue.date, rules, {**catalogue.reason, **file.reason})
+    return Changed(words, frozenset(off), when)
+
+
+def _added(name: str, given: dict[str, Any], where: str) -> Rule:
+    lacks = [f for f in ("level", "standing", "healthy", "title", "why", "fix", "sources") if f not in given]
+    if lacks:
+        raise CatalogueError(f"{where}: rule.{name}: a new rule needs {', '.join(lacks)}")
+    rule = Rule(**given)
+    for part in ("title", "why"):
+        extra = blanks(getattr(rule, part).en) - {"value", "on"}
+        if extra:
+            raise CatalogueError(
+                f"{where}: rule.{name}.{part}: unknown blank {{{min(extra)}}} (value and on are there)"
+            )
+    return rule
 
 
 def together(catalogues: Iterable[Catalogue]) -> Catalogue:

@@ -110,6 +110,21 @@ def _disagreement(plugin: Plugin, words: cat.Catalogue, owner: Mapping[str, str]
     return None
 
 
+def with_site(doctor: Doctor, data: bytes, where: str) -> tuple[Doctor, frozenset[str]]:
+    """The doctor with a site's file laid over it, and the rules that it turns off. CatalogueError for a bad file."""
+    from .site import Condition, ConditionError, site_check
+
+    new = cat.changed(doctor.catalogue, data, where)
+    checks = list(doctor.checks)
+    for rule, conditions in new.when.items():
+        try:
+            checks.append(site_check(rule, msgspec.convert(conditions, tuple[Condition, ...]), wanted(doctor.checks)))
+        except (ConditionError, msgspec.ValidationError) as e:
+            said = str(e) if isinstance(e, ConditionError) else f"rule.{rule}: when: {e}"
+            raise cat.CatalogueError(f"{where}: {said}") from None
+    return Doctor(tuple(checks), new.catalogue, doctor.errors, doctor.plugins), new.off
+
+
 # -- choosing ------------------------------------------------------------------------------------------------------
 
 

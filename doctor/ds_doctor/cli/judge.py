@@ -55,8 +55,9 @@ def run(options: Options) -> int:
 
     asked, kept = _asked(options)
     doctor = engine.assemble(os.environ)
-    words, off = _site_rules(doctor.catalogue, options.rules)
-    choice = engine.Choice(only=options.only, skip=options.skip, require=options.require, off=frozenset(off))
+    doctor, off = _site_rules(doctor, options.rules)
+    words = doctor.catalogue
+    choice = engine.Choice(only=options.only, skip=options.skip, require=options.require, off=off)
     try:
         checks, rules, required = engine.chosen(doctor, choice)
     except engine.PatternError as e:
@@ -157,17 +158,17 @@ def _python(python: str | None, root: str | None) -> str | None:
     return path
 
 
-def _site_rules(words: catalogue.Catalogue, paths: Iterable[str]) -> tuple[catalogue.Catalogue, set[str]]:
-    """The catalogue with the changes of every --rules FILE, and the rules that they turn off."""
-    off: set[str] = set()
+def _site_rules(doctor: engine.Doctor, paths: Iterable[str]) -> tuple[engine.Doctor, frozenset[str]]:
+    """The doctor with the changes and additions of every --rules FILE, and the rules that they turn off."""
+    off: frozenset[str] = frozenset()
     for path in paths:
         data = files.read("--rules", path, catalogue.RULES_LIMIT)
         try:
-            words, more = catalogue.changed(words, data, f"--rules {path}")
+            doctor, more = engine.with_site(doctor, data, f"--rules {path}")
         except catalogue.CatalogueError as e:
             raise Usage(str(e)) from None
         off |= more
-    return words, off
+    return doctor, off
 
 
 def _gather(options: Options, asked: Asked, facts: list[type], deadline: float, lang: Lang) -> dict[type, Outcome]:
