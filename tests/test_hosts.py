@@ -67,9 +67,3 @@ def test_a_host_broken_in_one_place_differs_in_that_place_only(path: Path, golde
     for lang in ("en", "zh"):
         text = render("text", report(facts, alarms, lang), lang, quiet=True)
         golden(path.with_name(f"{path.stem}.{lang}.txt"), text)
-
-
-def test_every_rule_that_fails_a_run_has_a_broken_host() -> None:
-    shown = {rule for path in VARIANTS for rule, status in read_case(path).expect.items() if status == "fail"}
-    fails = {name for name, rule in doctor().catalogue.rule.items() if rule.level == "fail"}
-    assert fails - shown == set()
