@@ -100,14 +100,12 @@ def forward_compatible(gpus: tuple[Gpu, ...]) -> bool | None:
     return True if lines == {"data-center"} else None
 
 
-def effective_driver(driver: str, loader: Loader | None, nvml: Nvml | None) -> str:
-    """The driver that CUDA programs meet: a newer compat copy of libcuda where one is picked and may be used."""
+def newer_compat(driver: str, loader: Loader | None) -> str | None:
+    """The version of the compat copy of libcuda that programs would get, where it is newer than the driver."""
     library = picked_libcuda(loader)
     if library is None or library.version is None or not is_compat(library) or is_stub(library):
-        return driver
-    if nvml is None or nvml.error is not None or not forward_compatible(nvml.gpus):
-        return driver
-    return max(driver, library.version, key=number)
+        return None
+    return library.version if number(library.version) > number(driver) else None
 
 
 def cuda_programs(torch: TorchBuild | None, packages: Packages | None) -> list[tuple[str, str]]:

@@ -324,12 +324,17 @@ def the_driver_runs_the_cuda_of_the_wheels(
     driver = of.driver_of(kernel, nvml)
     if driver is None:
         raise NotApplicable("no-driver")
-    effective = of.effective_driver(driver, loader, nvml)
+    newer = of.newer_compat(driver, loader)
+    may = of.forward_compatible(nvml.gpus) if nvml is not None and nvml.error is None else None
+    effective = newer if newer is not None and may else driver
     digits = 1 if of.on_wsl(system) else 3  # Windows' builds are numbered otherwise; the branch is the same
     for name, cuda in programs:
         oldest = compat.oldest_driver(cuda)
         if compat.number(effective)[:digits] < compat.number(oldest)[:digits]:
-            yield found("driver-too-old", on=name, program=name, cuda=cuda, driver=effective, oldest=oldest)
+            if newer is not None and may is None:
+                yield undecided("driver-too-old", "gpu-line-unknown")
+            else:
+                yield found("driver-too-old", on=name, program=name, cuda=cuda, driver=effective, oldest=oldest)
             continue
         knows = compat.cuda_of_driver(effective) or (nvml.cuda if nvml is not None else None)
         full = compat.full_driver(cuda)
@@ -378,10 +383,11 @@ def the_driver_is_maintained(kernel: KernelModule) -> Findings:
 
 
 @check("gsp-firmware-differs")
-def the_gsp_firmware_is_the_drivers(nvml: Nvml) -> Findings:
+def the_gsp_firmware_is_the_drivers(nvml: Nvml, kernel: KernelModule) -> Findings:
     for g in gpus_of(nvml):
-        if g.gsp_firmware and nvml.driver and g.gsp_firmware != nvml.driver:
-            yield found("gsp-firmware-differs", on=label(g), gpu=label(g), firmware=g.gsp_firmware, driver=nvml.driver)
+        if g.gsp_firmware and g.gsp_firmware != kernel.version:
+            said = {"gpu": label(g), "firmware": g.gsp_firmware, "driver": kernel.version}
+            yield found("gsp-firmware-differs", on=label(g), **said)
 
 
 @check("persistence-off")
