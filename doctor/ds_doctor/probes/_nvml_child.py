@@ -42,7 +42,7 @@ def main(folders: list[str]) -> Said:
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as e:
-        return {"error": e.value, "detail": nvml.words(e.value), "seconds": round(time.monotonic() - start, 3)}
+        return {"error": e.value, "detail": nvml.words(e), "seconds": round(time.monotonic() - start, 3)}
     said: Said = {"seconds": round(time.monotonic() - start, 3)}
     said["driver"] = nvml.text("nvmlSystemGetDriverVersion")
     cuda = nvml.get("nvmlSystemGetCudaDriverVersion")
@@ -51,6 +51,8 @@ def main(folders: list[str]) -> Said:
     handles: list[Any] = []
     said["gpus"] = [nvml.gpu(i, handles) for i in range(nvml.get("nvmlDeviceGetCount") or 0)]
     said["pairs"] = nvml.pairs(handles)
+    for pair in said["pairs"]:
+        pair["links"] = direct_links(said["gpus"], pair["a"], pair["b"])
     said["excluded"] = nvml.excluded()
     return said
 
@@ -69,7 +71,7 @@ class Nvml:
         except self.pynvml.NVMLError as e:
             if e.value in GPU_WIDE:
                 self.lost = e.value
-        except (AttributeError, TypeError, ValueError):  # other bindings; ValueError: bytes that are not UTF-8
+        except Exception:  # noqa: BLE001 - bindings of many ages over drivers of many ages; it costs one answer only
             pass
         return None
 
@@ -79,18 +81,15 @@ class Nvml:
             return getattr(self.pynvml, name)(*args), 0
         except self.pynvml.NVMLError as e:
             return None, e.value
-        except (AttributeError, TypeError, ValueError):
+        except Exception:  # noqa: BLE001 - as in get
             return None, None
 
     def text(self, name: str, *args: Any) -> str | None:
         return as_text(self.get(name, *args))
 
-    def words(self, code: int) -> str:
-        """NVML's own words for a return code; the bindings answer bytes or str."""
-        try:
-            return as_text(self.pynvml.nvmlErrorString(code)) or str(code)
-        except (self.pynvml.NVMLError, AttributeError, TypeError, ValueError):
-            return str(code)
+    def words(self, error: Any) -> str:
+        """NVML's own words for an error, as bytes or str; those of the bindings where the library gives none."""
+        return as_text(self.get("nvmlErrorString", error.value)) or str(error)
 
     # -- one GPU -----------------------------------------------------------------------------------------------------
 
@@ -258,6 +257,12 @@ class Nvml:
             if name:
                 found.append(name)
         return found
+
+
+def direct_links(gpus: list[Said], a: int, b: int) -> int:
+    """The active NVLinks that lead from one GPU straight to the other."""
+    peer = gpus[b].get("bdf")
+    return sum(n["active"] and n.get("remote_bdf") == peer for n in gpus[a].get("nvlinks", ()) if peer)
 
 
 def as_text(value: object) -> str | None:
