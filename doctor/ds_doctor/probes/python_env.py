@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ..api import Absent, Denied, Host, Malformed, Trouble, probe
+from . import fatbin
 from ._interpreter import Interpreter, interpreter
 
 METADATA_HEAD = 96 << 10  # bytes; the fields stand before the first blank line, the description after it
@@ -49,14 +50,17 @@ class Packages(msgspec.Struct, frozen=True, kw_only=True):
 
 class TorchBuild(msgspec.Struct, frozen=True, kw_only=True):
     """torch/version.py of that Python. `cuda` is None for a build without CUDA; `arches` what torch's libraries were
-    compiled for (sm_90, compute_90 for PTX), None when it could not be read."""
+    compiled for (sm_90, compute_90 for PTX), None when it could not be read. `known_arches` and `named_arches` are what its
+    cpp_extension.py accepts in TORCH_CUDA_ARCH_LIST; empty when that is not set or the file could not be read."""
 
     version: str
-    cuda: str | None
     folder: str
+    cuda: str | None = None
     hip: str | None = None
     git: str | None = None
     arches: tuple[str, ...] | None = None
+    known_arches: tuple[str, ...] = ()
+    named_arches: dict[str, str] = {}
 
 
 # -- parsers -------------------------------------------------------------------------------------------------------
@@ -100,6 +104,14 @@ def parse_torch_version(text: str) -> tuple[str, str | None, str | None, str | N
     if not version:
         raise Malformed("no-torch-version")
     return version, got.get("cuda") or None, got.get("hip") or got.get("rocm") or None, got.get("git_version") or None
+
+
+def parse_arch_names(text: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    """(architectures, names) that `_get_cuda_arch_flags` of this cpp_extension.py accepts, in the file's order."""
+    m = re.search(r"supported_arches\s*=\s*\[([^\]]*)\]", text)
+    known = tuple(re.findall(r"""['"](\d{1,2}\.\d[a-z]?)['"]""", m[1])) if m else ()
+    named = dict(re.findall(r"""\(\s*['"]([A-Z][A-Za-z+]+)['"],\s*['"](\d[\d.;a-z]*(?:\+PTX)?)['"]\s*\)""", text))
+    return known, named
 
 
 # -- probes --------------------------------------------------------------------------------------------------------
@@ -193,7 +205,36 @@ def torch_build(host: Host) -> TorchBuild:
             continue
         folder = f"{site}/torch"
         version, cuda, hip, git = parse_torch_version(text)
-        return TorchBuild(version=version, cuda=cuda, folder=folder, hip=hip, git=git)
+        known, named = _arch_names(host, folder) if host.env.get("TORCH_CUDA_ARCH_LIST") else ((), {})
+        return TorchBuild(
+            version=version,
+            cuda=cuda,
+            folder=folder,
+            hip=hip,
+            git=git,
+            arches=_arches(host, folder) if cuda else None,
+            known_arches=known,
+            named_arches=named,
+        )
     if denied is not None:
         raise denied
     raise Absent("no-torch", python=python.path)
+
+
+def _arches(host: Host, folder: str) -> tuple[str, ...] | None:
+    try:
+        return fatbin.arches(host, f"{folder}/lib/libtorch_cuda.so")
+    except Trouble:
+        return None
+
+
+def _arch_names(host: Host, folder: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    # One module up to torch 2.11 at least; a package later on.
+    for file in ("utils/cpp_extension.py", "utils/_cpp_extension/_jit.py"):
+        try:
+            known, named = parse_arch_names(host.text(f"{folder}/{file}", 1 << 20))
+        except Trouble:
+            continue
+        if known:
+            return known, named
+    return (), {}

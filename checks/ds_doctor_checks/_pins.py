@@ -1,0 +1,108 @@
+"""What installed packages demand of each other, out of their Requires-Dist lines; it judges nothing.
+
+Only what is certain: pins with == or ~= and markers that can be answered from the Python's version on Linux. A line that is
+harder to read is left out. (packaging would read all of it, and costs 26 ms to import.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from ds_doctor.probes.python_env import Package, Packages, normal
+
+_LINE = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;()]*)\)?\s*(?:;(.*))?\Z", re.S)
+_TERM = re.compile(
+    r"""\s*(platform_system|sys_platform|python_version|os_name)\s*(==|!=|<=|>=|<|>)\s*(['"])([^'"]*)\3\s*\Z"""
+)
+
+
+class Pin(msgspec.Struct, frozen=True):
+    """`by` (an installed package) wants `name` to be `version` (with the operator == or ~=)."""
+
+    by: Package
+    name: str
+    operator: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name}{self.operator}{self.version}"
+
+
+def pins(packages: Packages) -> Iterator[Pin]:
+    """Every exact pin on a package that is installed."""
+    for package in packages.packages.values():
+        for line in package.requires:
+            m = _LINE.match(line)
+            if m is None or not _holds(m[3], packages.version):
+                continue
+            name = normal(m[1])
+            specs = [s.strip() for s in m[2].split(",") if s.strip()]
+            if name in packages.packages and len(specs) == 1:
+                s = re.fullmatch(r"(==|~=)\s*([A-Za-z0-9.+!_-]+)", specs[0])
+                if s is not None:
+                    yield Pin(package, name, s[1], s[2])
+
+
+def _holds(marker: str | None, python: str) -> bool:
+    """Whether a marker holds here for certain."""
+    if marker is None or not marker.strip():
+        return True
+    if "(" in marker or re.search(r"\bor\b", marker):
+        return False
+    return all(_term(t, python) for t in re.split(r"\band\b", marker))
+
+
+def _term(term: str, python: str) -> bool:
+    m = _TERM.match(term)
+    if m is None:
+        return False
+    name, operator, value = m[1], m[2], m[4]
+    if name != "python_version":
+        is_linux = value == {"platform_system": "Linux", "sys_platform": "linux", "os_name": "posix"}[name]
+        return is_linux if operator == "==" else not is_linux if operator == "!=" else False
+    here, there = release(python), release(value)
+    if here is None or there is None:
+        return False
+    return {
+        "==": here == there,
+        "!=": here != there,
+        "<": here < there,
+        "<=": here <= there,
+        ">": here > there,
+        ">=": here >= there,
+    }[operator]
+
+
+def release(version: str) -> tuple[int, ...] | None:
+    """The numbers of a plain version (2.11.0, 2.11.0+cu130), without trailing zeros; None for a pre-release or another kind."""
+    m = re.fullmatch(r"\d{1,9}(\.\d{1,9})*", version.partition("+")[0])
+    if m is None:
+        return None
+    numbers = [int(p) for p in m[0].split(".")]
+    while len(numbers) > 1 and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def kept(pin: Pin, installed: str) -> bool | None:
+    """Whether the installed version keeps the pin; None when a development build makes that unanswerable."""
+    plain, wanted = installed.partition("+")[0], pin.version.partition("+")[0]
+    have, want = release(plain), release(wanted)
+    if have is None or want is None:
+        if plain == wanted:
+            return True
+        # 0.7.2.post1 is a plain release with a suffix; 2.8.0a0, .dev and the like are somebody's own build.
+        return False if all(re.fullmatch(r"[\d.]+(\.post\d+)?", v) for v in (plain, wanted)) else None
+    if pin.operator == "==":
+        return have == want and ("+" not in pin.version or installed == pin.version)
+    prefix = [int(p) for p in wanted.split(".")][:-1]
+    padded = [*have, *[0] * len(prefix)]
+    return padded[: len(prefix)] == prefix and have >= want
+
+
+def minor(version: str) -> str:
+    """`2.11.0+cu130` -> `2.11`."""
+    return ".".join(version.partition("+")[0].split(".")[:2])

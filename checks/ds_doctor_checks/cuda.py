@@ -1,0 +1,349 @@
+"""CUDA as the engine's Python has it: torch and what must fit it, and what compiling at run time needs."""
+
+from __future__ import annotations
+
+import re
+
+from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, not_applicable, undecided
+from ds_doctor.probes.caches import Caches, Folder
+from ds_doctor.probes.environment import Environment
+from ds_doctor.probes.nvml import Nvml
+from ds_doctor.probes.python_env import Packages, TorchBuild
+from ds_doctor.probes.toolchain import Toolchain
+
+from . import _compat as compat
+from ._data import table
+from ._gpus import gpus_of, visible
+from ._pins import Pin, kept, minor, pins, release
+
+ENGINES = ("vllm", "sglang")
+# Packages that compile CUDA when a model starts: FlashInfer (flashinfer/jit/core.py), DeepGEMM (deep_gemm/jit).
+COMPILE = ("flashinfer-python", "sgl-deep-gemm", "deep-gemm")
+# With these FlashInfer's kernels come ready-made.
+READY_MADE = "flashinfer-jit-cache"
+# Built against one torch's C++ interface: another minor version ends in undefined symbols or missing operators.
+BOUND_TO_TORCH = ("torchvision", "torchaudio", "vllm", "xformers")
+NCCL = re.compile(r"nvidia-nccl-cu\d+\Z")  # the nccl family's business
+
+
+# -- torch and its companions --------------------------------------------------------------------------------------
+
+
+@check("cuda-python-folder-gone")
+def named_environments_are_there(packages: Packages) -> Findings:
+    if packages.missing is not None:
+        yield found("cuda-python-folder-gone", on=packages.missing, folder=packages.missing, python=packages.python)
+
+
+@check("cuda-torch-missing")
+def torch_is_installed(packages: Packages, torch: TorchBuild | None) -> Findings:
+    if torch is None:
+        yield found("cuda-torch-missing", on=packages.python, python=packages.python, how=packages.how)
+
+
+@check("cuda-torch-cpu-only", "cuda-torch-rocm")
+def torch_has_cuda(torch: TorchBuild, nvml: Nvml | None) -> Findings:
+    if torch.cuda is not None:
+        return
+    gpus_of(nvml)
+    rule = "cuda-torch-rocm" if torch.hip is not None else "cuda-torch-cpu-only"
+    yield found(rule, on=torch.folder, version=torch.version, hip=torch.hip or "")
+
+
+@check("cuda-torch-pin-broken", "cuda-pin-broken", "cuda-nvidia-pin-differs")
+def pins_are_kept(packages: Packages) -> Findings:
+    for pin in pins(packages):
+        installed = packages.packages[pin.name].version
+        if NCCL.match(pin.name):
+            continue
+        rule = _rule_of(pin, installed)
+        keeps = kept(pin, installed)
+        if keeps is None:
+            yield undecided(rule, "pin-of-own-build", by=pin.by.name, want=str(pin), have=installed)
+        elif not keeps:
+            yield found(
+                rule,
+                on=pin.by.name,
+                by=f"{pin.by.name} {pin.by.version}",
+                want=str(pin),
+                name=pin.name,
+                have=installed,
+                python=packages.python,
+            )
+    yield from _by_table(packages)
+
+
+def _rule_of(pin: Pin, installed: str) -> str:
+    if pin.name == "torch" and pin.by.name in BOUND_TO_TORCH and minor(installed) != minor(pin.version):
+        return "cuda-torch-pin-broken"
+    return "cuda-nvidia-pin-differs" if pin.name.startswith(("nvidia-", "cuda-")) else "cuda-pin-broken"
+
+
+def _by_table(packages: Packages) -> Findings:
+    """torchvision without a pin of its own (conda, distributions): the table of releases that were built together."""
+    torch, vision = packages.packages.get("torch"), packages.packages.get("torchvision")
+    if torch is None or vision is None or any(r.startswith("torch") for r in vision.requires):
+        return
+    for row in table("torch")["torch"]:
+        wanted = row.get("torchvision")
+        if wanted and release(torch.version) == release(row["version"]) and minor(vision.version) != minor(wanted):
+            yield found(
+                "cuda-torch-pin-broken",
+                on="torchvision",
+                by=f"torch {torch.version}",
+                want=f"torchvision=={wanted}",
+                name="torchvision",
+                have=vision.version,
+                python=packages.python,
+            )
+
+
+@check("cuda-flashinfer-parts-differ")
+def flashinfer_and_its_kernels_are_one_version(packages: Packages, environment: Environment | None) -> Findings:
+    main = packages.packages.get("flashinfer-python")
+    if main is None:
+        raise NotApplicable("no-flashinfer")
+    if environment is not None and environment.variables.get("FLASHINFER_DISABLE_VERSION_CHECK"):
+        raise NotApplicable("flashinfer-check-off")
+    for name in ("flashinfer-cubin", "flashinfer-jit-cache"):
+        part = packages.packages.get(name)
+        # flashinfer/jit/env.py (0.7): the cubins' version is the same; the cache's may add +cu130.
+        if part is None or part.version == main.version:
+            continue
+        if name == "flashinfer-jit-cache" and part.version.startswith(main.version + "+"):
+            continue
+        yield found(
+            "cuda-flashinfer-parts-differ",
+            on=name,
+            name=name,
+            have=part.version,
+            main=main.version,
+            python=packages.python,
+        )
+
+
+@check("cuda-wheels-collide")
+def wheels_of_two_cudas_share_no_files(packages: Packages) -> Findings:
+    groups: dict[str, list[str]] = {}
+    for name in packages.packages:
+        m = re.fullmatch(r"(nvidia-.+)-cu\d+", name)
+        if m is not None and not NCCL.match(name):
+            groups.setdefault(m[1], []).append(name)
+    for stem, names in sorted(groups.items()):
+        if len(names) > 1:
+            yield found("cuda-wheels-collide", on=stem, names=sorted(names), python=packages.python)
+
+
+@check("cuda-metadata-damaged")
+def package_records_are_whole(packages: Packages) -> Findings:
+    for folder in packages.broken:
+        yield found("cuda-metadata-damaged", on=folder, folder=folder, python=packages.python)
+    for name, versions in sorted(packages.doubled.items()):
+        if name in packages.packages and not NCCL.match(name):
+            folder = packages.packages[name].folder
+            yield found(
+                "cuda-metadata-damaged",
+                on=name,
+                folder=f"{folder} ({name}: {', '.join(versions)})",
+                python=packages.python,
+            )
+
+
+@check("cuda-pip-leftovers")
+def pip_left_nothing_behind(packages: Packages) -> Findings:
+    for folder in packages.leftovers:
+        yield found("cuda-pip-leftovers", on=folder, folder=folder)
+
+
+# -- the CUDA toolkit ----------------------------------------------------------------------------------------------
+
+
+@check("cuda-home-list", "cuda-home-missing", "cuda-home-no-nvcc")
+def cuda_home_is_a_toolkit(toolchain: Toolchain, packages: Packages | None) -> Findings:
+    if toolchain.how not in ("CUDA_HOME", "CUDA_PATH"):
+        return
+    value, name = toolchain.cuda_home or "", toolchain.how
+    if toolchain.cuda_home_exists:
+        if toolchain.nvcc is None:
+            yield found("cuda-home-no-nvcc", on=f"{name}={value}", variable=name, value=value)
+    elif ":" in value:
+        yield found("cuda-home-list", on=f"{name}={value}", variable=name, value=value)
+    else:
+        yield found("cuda-home-missing", on=f"{name}={value}", variable=name, value=value)
+
+
+@check("cuda-nvcc-missing")
+def nvcc_is_there_for_what_compiles(toolchain: Toolchain, packages: Packages) -> Findings:
+    who = _compiling(packages)
+    if toolchain.nvcc is None and toolchain.how not in ("CUDA_HOME", "CUDA_PATH"):
+        yield found("cuda-nvcc-missing", on=", ".join(who), who=who, looked=toolchain.cuda_home or "/usr/local/cuda")
+
+
+@check("cuda-nvcc-other-major")
+def nvcc_is_of_torchs_cuda(toolchain: Toolchain, torch: TorchBuild, packages: Packages) -> Findings:
+    _compiling(packages)
+    nvcc = _nvcc(toolchain)
+    if torch.cuda is None:
+        raise NotApplicable("torch-without-cuda", version=torch.version)
+    if compat.number(nvcc)[0] != compat.number(torch.cuda)[0]:
+        yield found(
+            "cuda-nvcc-other-major",
+            on=toolchain.nvcc,
+            nvcc=nvcc,
+            cuda=torch.cuda,
+            path=toolchain.nvcc or "",
+            torch=torch.version,
+        )
+
+
+@check("cuda-nvcc-without-gpu")
+def nvcc_knows_the_gpus(toolchain: Toolchain, nvml: Nvml | None, environment: Environment | None) -> Findings:
+    nvcc = _nvcc(toolchain)
+    gpus = gpus_of(nvml)
+    for cc in dict.fromkeys(g.cc for g in visible(gpus, environment.variables if environment else {}).gpus or gpus):
+        dropped = compat.dropped_by(cc)
+        if dropped is not None:
+            if compat.number(nvcc)[0] >= dropped:
+                yield found("cuda-nvcc-without-gpu", on=toolchain.nvcc, nvcc=nvcc, cc=cc, span=f"< {dropped}.0")
+            continue
+        known = compat.oldest_cuda(cc)
+        if known is None or not known[1]:
+            raise Undecided("cc-unknown", cc=cc)
+        if compat.number(nvcc) < compat.number(known[0]):
+            yield found("cuda-nvcc-without-gpu", on=toolchain.nvcc, nvcc=nvcc, cc=cc, span=f">= {known[0]}")
+
+
+@check("cuda-gcc-too-new")
+def nvcc_accepts_the_host_compiler(
+    toolchain: Toolchain, packages: Packages, environment: Environment | None
+) -> Findings:
+    _compiling(packages)
+    variables = environment.variables if environment else {}
+    flags = variables.get("NVCC_PREPEND_FLAGS", "") + " " + variables.get("NVCC_APPEND_FLAGS", "")
+    if "-ccbin" in flags or "compiler-bindir" in flags or "allow-unsupported-compiler" in flags:
+        raise NotApplicable("host-compiler-set", flags=flags.strip())
+    newest = toolchain.nvcc_newest_gcc
+    if toolchain.nvcc is None:
+        raise NotApplicable("no-nvcc")
+    if newest is None or toolchain.cc.path is None or (toolchain.cc.gcc is None and toolchain.cc.clang is None):
+        raise Undecided("compiler-version-unread")
+    if toolchain.cc.gcc is not None and toolchain.cc.gcc > newest:
+        yield found(
+            "cuda-gcc-too-new",
+            on=toolchain.cc.path,
+            have=toolchain.cc.gcc,
+            newest=newest,
+            nvcc=toolchain.nvcc_version or "?",
+        )
+
+
+# -- what else compiling needs -------------------------------------------------------------------------------------
+
+
+@check("cuda-no-c-compiler", "cuda-no-python-header")
+def triton_can_build_its_launcher(toolchain: Toolchain, packages: Packages) -> Findings:
+    triton = packages.packages.get("triton")
+    if triton is None:
+        raise NotApplicable("no-triton")
+    if toolchain.cc.path is None:
+        cc = f"CC={toolchain.cc.asked}" if toolchain.cc.variable else "gcc, clang"
+        yield found("cuda-no-c-compiler", on=packages.python, triton=triton.version, looked=cc)
+    if toolchain.python_header_missing is not None:
+        yield found(
+            "cuda-no-python-header",
+            on=packages.python,
+            file=toolchain.python_header_missing,
+            python=packages.version,
+            triton=triton.version,
+        )
+    elif toolchain.python_header is None:
+        yield undecided("cuda-no-python-header", "python-header-unseen")
+
+
+@check("cuda-no-ninja")
+def ninja_is_on_path(toolchain: Toolchain, packages: Packages) -> Findings:
+    who = _compiling(packages)
+    if toolchain.ninja is None:
+        beside = toolchain.ninja_beside_python
+        yield found("cuda-no-ninja", on=packages.python, who=who, python=packages.python, beside=beside or "-")
+
+
+@check("cuda-cache-unwritable", "cuda-cache-noexec", "cuda-build-folder-unwritable")
+def caches_take_compiled_kernels(caches: Caches, packages: Packages) -> Findings:
+    needed = _needed(packages)
+    for rule in ("cuda-cache-unwritable", "cuda-cache-noexec", "cuda-build-folder-unwritable"):
+        if not needed:
+            yield not_applicable(rule, "nothing-compiles")
+    for folder in caches.folders:
+        if folder.what not in needed:
+            continue
+        rule = "cuda-build-folder-unwritable" if folder.what == "torch-extensions" else "cuda-cache-unwritable"
+        if folder.writable is None:
+            yield undecided(rule, "folder-unseen", path=folder.path)
+        elif not folder.writable:
+            yield found(rule, on=folder.path, **_place(folder))
+        elif folder.no_exec:
+            yield found("cuda-cache-noexec", on=folder.path, **_place(folder))
+
+
+@check("cuda-home-folder-unknown")
+def the_user_has_a_home(caches: Caches, packages: Packages) -> Findings:
+    if not _needed(packages):
+        raise NotApplicable("nothing-compiles")
+    if caches.home is None:
+        yield found("cuda-home-folder-unknown", on="HOME")
+
+
+@check("cuda-tmpdir-unusable")
+def tmpdir_is_a_writable_folder(caches: Caches) -> Findings:
+    for folder in caches.folders:
+        if folder.what == "tmp" and folder.variable is not None and (not folder.exists or folder.writable is False):
+            yield found(
+                "cuda-tmpdir-unusable",
+                on=f"{folder.variable}={folder.path}",
+                variable=folder.variable,
+                path=folder.path,
+            )
+
+
+def _compiling(packages: Packages) -> list[str]:
+    """The packages that compile CUDA code when they start. NotApplicable when there is none."""
+    who = [n for n in COMPILE if n in packages.packages]
+    if not who:
+        raise NotApplicable("nothing-compiles")
+    if who == ["flashinfer-python"] and READY_MADE in packages.packages:
+        raise NotApplicable("kernels-ready-made", name=READY_MADE)
+    return who
+
+
+def _needed(packages: Packages) -> set[str]:
+    """Which of the folders the installed packages write to."""
+    needed: set[str] = set()
+    have = packages.packages
+    if "triton" in have:
+        needed |= {"triton", "torch-extensions"}
+    if "vllm" in have:
+        needed |= {"vllm", "inductor"}
+    if "sglang" in have:
+        needed |= {"inductor", "deep-gemm"}
+    if "flashinfer-python" in have:
+        needed.add("flashinfer")
+    return needed
+
+
+def _place(folder: Folder) -> dict[str, str]:
+    return {
+        "what": folder.what,
+        "path": folder.path,
+        "nearest": folder.blocked or folder.nearest,
+        "variable": folder.variable or "HOME",
+    }
+
+
+def _nvcc(toolchain: Toolchain) -> str:
+    """The version of the nvcc that would be used."""
+    if toolchain.nvcc is None:
+        raise NotApplicable("no-nvcc")
+    if toolchain.nvcc_version is None:
+        raise Undecided("nvcc-version-unread", path=toolchain.nvcc)
+    return toolchain.nvcc_version
