@@ -46,7 +46,7 @@ class NcclAsked(msgspec.Struct, frozen=True, kw_only=True):
 
 class NcclCopies(msgspec.Struct, frozen=True, kw_only=True):
     """`links`: shared (torch's libraries want libnccl.so.2), static (torch with CUDA, NCCL inside), none (torch without
-    CUDA), None without torch or where its libraries cannot be read. `torch` is the copy that torch gets (None: the
+    CUDA), unreadable (its libraries), None without torch. `torch` is the copy that torch gets (None: the
     loader finds none) and `torch_how` the way; `own` the copy of torch's own wheels. `asked_by` is the library that
     asks, `path_kind` RPATH or RUNPATH as it carries. `preloaded`: real files of preloaded libnccl copies."""
 
@@ -111,7 +111,7 @@ class _Seen:
         return known
 
 
-def torch_chain(host: Host, torch: str, exe: _elf.Elf | None) -> tuple[str | None, tuple[_elf.Elf, ...]]:
+def torch_chain(host: Host, torch: str, exe: _elf.Elf | None) -> tuple[str, tuple[_elf.Elf, ...]]:
     """(`links` as in the fact, the first of torch's libraries that wants libnccl.so.2 and what loaded it, up to the program).
 
     Walked in the loader's own order: torch/_C, then the libraries it needs, level by level.
@@ -120,7 +120,7 @@ def torch_chain(host: Host, torch: str, exe: _elf.Elf | None) -> tuple[str | Non
     try:
         starts = [f"{torch}/{n}" for n in host.names(torch) if n.startswith("_C.") and n.endswith(".so")]
     except Trouble:
-        return None, ()
+        return "unreadable", ()
     if not starts:
         starts = [f"{torch}/lib/libtorch_cuda.so"]
     todo: list[tuple[str, tuple[_elf.Elf, ...]]] = [(path, top) for path in starts]
@@ -140,7 +140,7 @@ def torch_chain(host: Host, torch: str, exe: _elf.Elf | None) -> tuple[str | Non
         if SONAME in elf.needed:
             return "shared", (elf, *chain)
         todo.extend((f"{torch}/lib/{n}", (elf, *chain)) for n in elf.needed if n.startswith(("libtorch", "libc10")))
-    return ("static" if cuda else "none") if read else None, ()
+    return ("static" if cuda else "none") if read else "unreadable", ()
 
 
 def _program(host: Host, python: Interpreter | None) -> _elf.Elf | None:
@@ -198,7 +198,8 @@ def nccl_copies(host: Host) -> NcclCopies:
             copy = seen.meet(one.path, one.how)
             if copy is not None:
                 preloaded.append(copy.real)
-    own = links = None
+    own: NcclCopy | None = None
+    links: str | None = None
     chain: tuple[_elf.Elf, ...] = ()
     for site in python.site if python else ():
         wheel = seen.meet(f"{site}/{IN_SITE}", "wheel")
