@@ -1,0 +1,43 @@
+"""Which NCCL the installed torch was built with and which copies are used; pure, shared by the checks of NCCL."""
+
+from __future__ import annotations
+
+import re
+
+from ds_doctor.api import NotApplicable
+from ds_doctor.probes.nccl import NcclCopies, NcclCopy
+from ds_doctor.probes.python_env import Packages
+
+from ._data import table
+
+ENGINES = {"VLLM_NCCL_SO_PATH": "vllm", "SGLANG_NCCL_SO_PATH": "sglang"}
+CU13 = (2, 11)  # the first torch whose PyPI wheels are built with CUDA 13 (data/nccl.toml, pins)
+
+
+def version(text: str) -> tuple[int, ...]:
+    """2.28.9 -> (2, 28, 9)."""
+    return tuple(int(n) for n in re.findall(r"\d+", text)[:3])
+
+
+def pinned(packages: Packages) -> tuple[str, str] | None:
+    """(wheel, version) of the NCCL that the installed torch requires; None when that is not known."""
+    torch = packages.packages.get("torch")
+    if torch is None:
+        return None
+    for line in torch.requires:
+        m = re.match(r"(nvidia-nccl-cu\d+)\s*\(?==\s*([\d.]+)", line)
+        if m:
+            return m[1], m[2]
+    if torch.requires:  # a torch that was built against the NCCL of its own image names none
+        raise NotApplicable("nccl-pin-none")
+    exact = table("nccl")["pins"].get(torch.version)
+    if exact is None:
+        return None
+    return "nvidia-nccl-cu13" if version(torch.version) >= CU13 else "nvidia-nccl-cu12", exact
+
+
+def used(copies: NcclCopies, packages: Packages) -> list[NcclCopy]:
+    """The copies that torch or an installed engine would load."""
+    reals = {copies.torch.real} if copies.torch else set()
+    reals |= {a.real for a in copies.asked if a.real and ENGINES[a.variable] in packages.packages}
+    return [c for c in copies.copies if c.real in reals]
