@@ -64,7 +64,8 @@ def cuda_of_driver(driver: str) -> str | None:
 
 def newest_branch() -> int:
     """The newest driver branch that the table knows: about newer ones nothing can be said."""
-    return max(row["branch"] for row in table("cuda_driver")["branch"])
+    branches: list[int] = [row["branch"] for row in table("cuda_driver")["branch"]]
+    return max(branches)
 
 
 def branch_ended(driver: str) -> str | None:

@@ -23,6 +23,23 @@ class Modules(msgspec.Struct, frozen=True, kw_only=True):
     loaded: tuple[str, ...]
 
 
+class DriverGpu(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU as the kernel module knows it (/proc/driver/nvidia/gpus/<bdf>/information)."""
+
+    bdf: str
+    model: str | None = None
+    uuid: str | None = None
+    firmware: str | None = None
+    minor: int | None = None
+    excluded: bool = False
+
+
+class DriverGpus(msgspec.Struct, frozen=True, kw_only=True):
+    """The GPUs that the kernel module has taken. In a container: those handed to it, where the runtime masks the rest."""
+
+    gpus: tuple[DriverGpu, ...]
+
+
 _VERSION = re.compile(r"NVRM version:.*?\s(\d{3}\.\d+(?:\.\d+)?)\s")
 _MATTERS = re.compile(r"(nvidia\w*|nouveau|nova\w*|vfio\w*|gdrdrv|nv_peer_mem|mlx5_\w+|ib_uverbs)\Z")
 
@@ -45,6 +62,36 @@ def parse_modules(text: str) -> tuple[str, ...]:
     """The names that matter out of /proc/modules."""
     names = (line.split(" ", 1)[0] for line in text.splitlines())
     return tuple(sorted(n for n in names if _MATTERS.match(n)))
+
+
+def parse_information(text: str, bdf: str) -> DriverGpu:
+    """`Name: value` lines of one GPU; what is missing is None."""
+    said = parse_params(text)
+    minor = said.get("Device Minor", "")
+    return DriverGpu(
+        bdf=bdf,
+        model=said.get("Model") or None,
+        uuid=said.get("GPU UUID") or None,
+        firmware=said.get("GPU Firmware") or None,
+        minor=int(minor) if re.fullmatch(r"[0-9]{1,6}", minor) else None,
+        excluded=said.get("GPU Excluded") == "Yes",
+    )
+
+
+@probe
+def driver_gpus(host: Host) -> DriverGpus:
+    folder = "/proc/driver/nvidia/gpus"
+    try:
+        names = host.names(folder)
+    except Absent:
+        raise Absent("no-kernel-module") from None
+    gpus = []
+    for name in names:
+        try:
+            gpus.append(parse_information(host.text(f"{folder}/{name}/information"), name.lower()))
+        except Trouble:
+            gpus.append(DriverGpu(bdf=name.lower()))
+    return DriverGpus(gpus=tuple(gpus))
 
 
 @probe

@@ -7,6 +7,14 @@ from __future__ import annotations
 
 import msgspec
 
+from ..api import Absent, Host, Malformed, TimedOut, Trouble, probe
+from .pci import numa_node, nvidia_functions
+
+CHILD = "_nvml_child.py"
+CHILD_S = 15.0  # initialising NVML takes seconds where persistence is off and many GPUs wake up
+# What is there wherever NVML could have something to say: the driver, WSL's GPU, a Jetson's GPU.
+TRACES = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/nvmap")
+
 
 class NvLink(msgspec.Struct, frozen=True, kw_only=True):
     """One NVLink of a GPU: its number, whether it is active, its speed, and what is at the other end."""
@@ -106,3 +114,60 @@ class Nvml(msgspec.Struct, frozen=True, kw_only=True):
     gpus: tuple[Gpu, ...] = ()
     pairs: tuple[Pair, ...] = ()
     excluded: tuple[str, ...] = ()
+
+
+def parse(text: str) -> Nvml:
+    """The child's JSON line. Malformed when there is none; what NVML's own library printed before it is passed over."""
+    lines = [line for line in text.splitlines() if line.startswith("{")]
+    try:
+        return msgspec.json.decode(lines[-1].encode(), type=Nvml)
+    except (IndexError, msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        raise Malformed("nvml-child-garbled") from None
+
+
+def _traces(host: Host) -> bool:
+    """Whether there is anything that NVML could know of: starting the child for nothing costs more than all else."""
+    for path in TRACES:
+        try:
+            if host.exists(path):
+                return True
+        except Trouble:
+            return True
+    try:
+        return bool(nvidia_functions(host))
+    except Absent:
+        return False
+    except Trouble:
+        return True
+
+
+def _signal(number: int) -> str:
+    import signal
+
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+@probe
+def nvml(host: Host) -> Nvml:
+    if not host.live:
+        raise Absent("not-under-root")
+    if not _traces(host):
+        raise Absent("no-nvidia-trace")
+    timeout_s = min(CHILD_S, max(0.5, host.time_left_s() - 0.5))  # to be told before the engine stops waiting
+    try:
+        output = host.run_own(CHILD, timeout_s)
+    except TimedOut:
+        return Nvml(error=-1, timeout_s=round(timeout_s, 1))
+    if output.status < 0:
+        return Nvml(error=-2, signal=_signal(-output.status))
+    if output.status > 0:
+        return Nvml(error=-3, detail=(output.err.strip().splitlines() or [f"exit status {output.status}"])[-1][:200])
+    said = parse(output.out)
+    gpus = tuple(
+        msgspec.structs.replace(g, numa_node=numa_node(host, g.bdf)) if g.bdf and g.numa_node is None else g
+        for g in said.gpus
+    )
+    return msgspec.structs.replace(said, gpus=gpus)
