@@ -190,7 +190,7 @@ class Nvml:
             links.append(said)
         if links:
             fields = [(NVLINK_SPEED, said["link"]) for said in links]
-            for said, value in zip(links, self.get("nvmlDeviceGetFieldValues", handle, fields) or ()):
+            for said, value in zip(links, self.get("nvmlDeviceGetFieldValues", handle, fields) or (), strict=False):
                 if value.nvmlReturn == 0 and said["active"]:
                     said["speed_mbps"] = value.value.uiVal
         return links

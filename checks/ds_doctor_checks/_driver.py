@@ -1,0 +1,123 @@
+"""What several checks of the driver ask of the facts: where am I, which driver is it, which node is bad; it judges nothing."""
+
+from __future__ import annotations
+
+import re
+
+from ds_doctor.probes.device_nodes import DeviceNodes, Node
+from ds_doctor.probes.environment import Environment
+from ds_doctor.probes.kernel_module import KernelModule
+from ds_doctor.probes.loader import Library, Loader
+from ds_doctor.probes.nvml import Gpu, Nvml
+from ds_doctor.probes.pci import Pci, PciGpu
+from ds_doctor.probes.python_env import Packages, TorchBuild
+from ds_doctor.probes.system import System
+
+from ._compat import cuda_of_tag, number
+from ._gpus import gpus_of, line_of, visible
+
+NVIDIA_MAJOR = 195  # of /dev/nvidiactl and /dev/nvidia<n>: NV_MAJOR_DEVICE_NUMBER in the kernel module's nv.h
+OTHER_DRIVERS = ("nouveau", "nova", "nova_core", "NovaCore")
+
+
+def in_container(system: System | None) -> bool:
+    return system is not None and system.container not in (None, "wsl")
+
+
+def on_wsl(system: System | None, nodes: DeviceNodes | None = None) -> bool:
+    """Under Windows' WSL the driver is Windows': no kernel module, /dev/dxg, libraries in /usr/lib/wsl/lib."""
+    if nodes is not None and "dxg" in nodes.nodes:
+        return True
+    return system is not None and (system.container == "wsl" or "microsoft" in system.kernel.lower())
+
+
+def has_nodes(nodes: DeviceNodes) -> bool:
+    """Whether any GPU's device file is there."""
+    return any(re.fullmatch(r"nvidia(\d+|ctl)|dxg|nvmap", name) for name in nodes.nodes)
+
+
+def hidden(nodes: DeviceNodes | None, system: System | None) -> bool:
+    """Whether this is a container to which no GPU was handed: what the driver then says has this cause."""
+    return nodes is not None and in_container(system) and not has_nodes(nodes)
+
+
+def here(pci: Pci) -> tuple[PciGpu, ...]:
+    """The GPUs that are not handed to virtual machines."""
+    return tuple(g for g in pci.gpus if g.driver != "vfio-pci")
+
+
+def driver_of(kernel: KernelModule | None, nvml: Nvml | None) -> str | None:
+    """The version of the driver that runs; None where nothing tells."""
+    if kernel is not None:
+        return kernel.version
+    return nvml.driver if nvml is not None else None
+
+
+def used(nvml: Nvml | None, environment: Environment | None) -> tuple[Gpu, ...]:
+    """The GPUs that CUDA would use, or all of them where the variables leave none. Raises as gpus_of does."""
+    gpus = gpus_of(nvml)
+    return visible(gpus, environment.variables if environment else {}).gpus or gpus
+
+
+def wrong(name: str, node: Node, majors: dict[str, int]) -> bool:
+    """Whether the device file is not the driver's: /dev/null over it, or a number of an earlier boot."""
+    if node.kind != "character":
+        return True
+    if re.fullmatch(r"nvidia(\d+|ctl)", name):
+        return node.major != NVIDIA_MAJOR
+    return name == "nvidia-uvm" and "nvidia-uvm" in majors and node.major != majors["nvidia-uvm"]
+
+
+def bad_nodes(nodes: DeviceNodes | None) -> list[str]:
+    """The device files that are wrong or refuse this process."""
+    if nodes is None:
+        return []
+    matter = {n: d for n, d in nodes.nodes.items() if re.fullmatch(r"nvidia(\d+|ctl|-uvm)", n)}
+    return [n for n, d in matter.items() if wrong(n, d, nodes.majors) or d.usable is False]
+
+
+# -- libcuda ---------------------------------------------------------------------------------------------------------
+
+
+def picked_libcuda(loader: Loader | None) -> Library | None:
+    return loader.picked.get("libcuda.so.1") if loader is not None else None
+
+
+def is_compat(library: Library) -> bool:
+    """Whether it is a forward-compatibility copy, by the folder that all such packages use."""
+    return any(re.search(r"/(cuda-)?compat(/|-)", path) for path in (library.path, library.real))
+
+
+def is_stub(library: Library) -> bool:
+    return any("/stubs/" in path for path in (library.path, library.real))
+
+
+def forward_compatible(gpus: tuple[Gpu, ...]) -> bool | None:
+    """Whether the GPUs may run with a newer libcuda: data-centre cards may. None where the names do not tell."""
+    lines = {line_of(g.name) for g in gpus}
+    if lines & {"geforce", "workstation"}:
+        return False
+    return True if lines == {"data-center"} else None
+
+
+def effective_driver(driver: str, loader: Loader | None, nvml: Nvml | None) -> str:
+    """The driver that CUDA programs meet: a newer compat copy of libcuda where one is picked and may be used."""
+    library = picked_libcuda(loader)
+    if library is None or library.version is None or not is_compat(library) or is_stub(library):
+        return driver
+    if nvml is None or nvml.error is not None or not forward_compatible(nvml.gpus):
+        return driver
+    return max(driver, library.version, key=number)
+
+
+def cuda_programs(torch: TorchBuild | None, packages: Packages | None) -> list[tuple[str, str]]:
+    """(name and version, CUDA) of torch and of the engines whose wheels say their CUDA in the version."""
+    found = []
+    if torch is not None and torch.cuda:
+        found.append((f"torch {torch.version}", torch.cuda))
+    for name in ("vllm", "sglang", "sgl-kernel", "sglang-kernel"):
+        package = packages.packages.get(name) if packages is not None else None
+        cuda = cuda_of_tag("+" + package.version.partition("+")[2]) if package and "+" in package.version else None
+        if package and cuda:
+            found.append((f"{name} {package.version}", cuda))
+    return found
