@@ -161,7 +161,9 @@ def gpus_reach_each_other(nvml: Nvml | None, environment: Environment | None, la
             pcie.setdefault(P2P_WORDS.get(code, str(code)), []).append(_on(a, b))
     for why, where in pcie.items():
         yield found("nvlink-pcie-no-p2p", on=", ".join(where[:8]), pairs=len(where), why=why)
-    if not linked:
+    if workers(launch, len(gpus)).group < 2:
+        yield not_applicable("nvlink-none", "no-group")
+    elif not linked:
         yield found("nvlink-none", gpus=len(gpus))
     if silent:
         for rule in ("nvlink-no-p2p", "nvlink-pcie-no-p2p"):
