@@ -25,7 +25,9 @@ def workers(launch: Launch | None, gpus: int) -> Workers:
     if launch is None or launch.engine is None:
         return Workers(count=gpus, group=gpus, assumed=True)
     group = launch.tensor_parallel or 1
-    count = group * (launch.pipeline_parallel or 1) * (launch.data_parallel or 1)
+    # SGLang's data-parallel attention splits the tensor-parallel ranks instead of adding engines.
+    split = launch.engine == "sglang" and "--enable-dp-attention" in launch.argv
+    count = group * (launch.pipeline_parallel or 1) * (1 if split else launch.data_parallel or 1)
     if launch.nodes and launch.nodes > 1:
         count = -(-count // launch.nodes)
     # What does not fit on this host is another rule's business; more workers than GPUs do not start here.

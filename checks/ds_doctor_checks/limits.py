@@ -93,8 +93,9 @@ def processes_can_be_started(
         room = max(0, cgroup.pids_limit - (cgroup.pids_used or 0))
         if room < need:
             yield found("limits-processes", on="pids.max", have=cgroup.pids_limit, room=room, need=need, workers=count)
-    # The limit per user does not bind root and CAP_SYS_RESOURCE (kernel/fork.c).
-    if limits.processes is not None and limits.sys_resource is False:
+    # The limit per user does not bind root and CAP_SYS_RESOURCE (kernel/fork.c, copy_process).
+    root = environment is not None and environment.uid == 0
+    if limits.processes is not None and limits.sys_resource is False and not root:
         have = _least(limits.processes)
         if have is not None and have < need:
             yield found("limits-processes", on="ulimit -u", have=have, room=have, need=need, workers=count)
