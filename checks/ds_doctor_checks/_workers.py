@@ -1,0 +1,56 @@
+"""How many worker processes the launch would start here, and which GPUs form a tensor-parallel group; judges nothing."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ds_doctor.probes.environment import Environment
+from ds_doctor.probes.launch import Launch
+from ds_doctor.probes.nvml import Gpu, Nvml
+
+from ._gpus import gpus_of, visible
+
+
+class Workers(msgspec.Struct, frozen=True, kw_only=True):
+    """`count` processes that each drive a GPU on this host, in tensor-parallel groups of `group`. `assumed`: no command
+    was given, so one group over all visible GPUs is taken."""
+
+    count: int
+    group: int
+    assumed: bool
+
+
+def workers(launch: Launch | None, gpus: int) -> Workers:
+    """What the command asks for; without one, one worker for each visible GPU."""
+    if launch is None or launch.engine is None:
+        return Workers(count=gpus, group=gpus, assumed=True)
+    group = launch.tensor_parallel or 1
+    # SGLang's data-parallel attention splits the tensor-parallel ranks instead of adding engines.
+    split = launch.engine == "sglang" and "--enable-dp-attention" in launch.argv
+    count = group * (launch.pipeline_parallel or 1) * (1 if split else launch.data_parallel or 1)
+    if launch.nodes and launch.nodes > 1:
+        count = -(-count // launch.nodes)
+    # What does not fit on this host is another rule's business; more workers than GPUs do not start here.
+    count = min(count, gpus) if gpus else count
+    return Workers(count=count, group=min(group, count), assumed=False)
+
+
+def visible_gpus(nvml: Nvml | None, environment: Environment | None, launch: Launch | None = None) -> tuple[Gpu, ...]:
+    """The GPUs that the engine would see, in its order. Raises as `gpus_of` does where NVML names none.
+
+    MIG devices are left out: they have no links of their own.
+    """
+    variables = dict(environment.variables) if environment else {}
+    if launch is not None:
+        if launch.container is not None:
+            variables.pop("CUDA_VISIBLE_DEVICES", None)  # not handed into a container
+        variables.update(launch.environment)
+    return visible(gpus_of(nvml), variables).gpus
+
+
+def groups(gpus: tuple[Gpu, ...], of: Workers) -> list[tuple[Gpu, ...]]:
+    """The tensor-parallel groups: both engines hand out the visible GPUs in order."""
+    if of.group < 2:
+        return []
+    used = gpus[: of.count]
+    return [used[i : i + of.group] for i in range(0, len(used) - of.group + 1, of.group)]

@@ -1,0 +1,282 @@
+"""The launch command as far as it tells engine, model, workers and the container around them; never judges a flag.
+
+Wrappers are looked through: NAME=value, env, sudo, nohup, exec, nice, numactl, taskset, time, timeout, `bash -c` and
+`docker run` (podman, nerdctl). What is not understood stays None.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from ..api import Absent, Host, probe
+from .environment import HIDDEN
+from .environment import parse as without_secrets
+
+
+class Container(msgspec.Struct, frozen=True, kw_only=True):
+    """`docker run`: the program, the image, --shm-size in bytes, --ipc, --memory in bytes; None: not given, not readable."""
+
+    program: str
+    image: str | None = None
+    shm_size: int | None = None
+    ipc: str | None = None
+    memory: int | None = None
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """`argv` is the engine's own command, wrappers taken off. `engine`: vllm, sglang or None. The sizes are None where the
+    command does not give them (both engines then take 1). `environment`: assignments in front, or -e of the container;
+    `nodes`: --nnodes. `container`: None when the engine starts right here."""
+
+    argv: tuple[str, ...]
+    engine: str | None = None
+    python: str | None = None
+    model: str | None = None
+    tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    data_parallel: int | None = None
+    nodes: int | None = None
+    environment: dict[str, str] = {}
+    container: Container | None = None
+
+
+ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_PYTHON = re.compile(r"(pypy|python)[0-9.]*\Z")
+
+# Wrappers, and which of their options take a value of their own.
+_WRAPPERS: dict[str, frozenset[str]] = {
+    "env": frozenset(("-u", "--unset", "-C", "--chdir")),
+    "sudo": frozenset(("-u", "-g", "-h", "-p", "-C", "-D", "-R", "-T", "--user", "--group")),
+    "nohup": frozenset(),
+    "exec": frozenset(("-a",)),
+    "setsid": frozenset(),
+    "time": frozenset(("-f", "-o")),
+    "nice": frozenset(("-n",)),
+    "ionice": frozenset(("-c", "-n", "-p")),
+    "stdbuf": frozenset(("-i", "-o", "-e")),
+    "numactl": frozenset(("-N", "-m", "-C", "-i", "-p")),
+    "chrt": frozenset(),
+    "catchsegv": frozenset(),
+}
+_FIRST_WORD = {"taskset": frozenset(("-p",)), "timeout": frozenset(("-s", "-k", "--signal", "--kill-after"))}
+_SHELLS = frozenset(("sh", "bash", "dash", "zsh"))
+_RUNNERS = frozenset(("docker", "podman", "nerdctl"))
+
+# Options of `docker run` without a value: https://docs.docker.com/reference/cli/docker/container/run/
+_DOCKER_BARE = frozenset(
+    (
+        *("--detach", "--disable-content-trust", "--help", "--init", "--interactive", "--no-healthcheck"),
+        *("--oom-kill-disable", "--privileged", "--publish-all", "--quiet", "--read-only", "--rm", "--sig-proxy"),
+        *("--tty", "--replace", "--tls-verify", "--no-hosts", "--no-hostname", "--rootfs", "--use-api-socket"),
+    )
+)
+_DOCKER_SHORT_BARE = "dhiPqt"
+
+# Each engine's names: vllm 0.33.0 vllm/engine/arg_utils.py, sglang 0.5.23 sglang/srt/server_args.py. SGLang takes
+# unambiguous abbreviations, of which --tp and --dp are in every recipe.
+_SIZES = {
+    "tensor_parallel": ("--tensor-parallel-size", "-tp", "--tp-size", "--tp"),
+    "pipeline_parallel": ("--pipeline-parallel-size", "-pp", "--pp-size", "--pp"),
+    "data_parallel": ("--data-parallel-size", "-dp", "--dp-size", "--dp"),
+    "nodes": ("--nnodes", "-n"),
+}
+_MODEL = ("--model", "--model-path")
+# Flags whose value is a secret; `--max-num-batched-tokens` and `--tokenizer` are none.
+_SECRET = re.compile(r"--?[\w-]*(api[-_]key|password|secret|[-_]token)\Z", re.IGNORECASE)
+_SIZE_UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_DEEP = 8  # wrappers within wrappers beyond this are not looked through
+
+
+def bytes_of(text: str) -> int | None:
+    """`2g`, `512mb`, `67108864`, `1.5GiB` as docker reads sizes; None for anything else."""
+    m = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*(?:([bkmgt])(?:i?b)?)?\s*", text.lower())
+    return int(float(m[1]) * _SIZE_UNITS[m[2] or "b"]) if m else None
+
+
+def parse(command: tuple[str, ...]) -> Launch:
+    """What the command says. It never fails: what is not understood stays None."""
+    argv, environment, container = _unwrap(list(command), {}, None, 0)
+    engine, python, rest = _engine(argv, container)
+    sizes = {name: _number(rest, flags) for name, flags in _SIZES.items()}
+    return Launch(
+        argv=_hidden(argv),
+        engine=engine,
+        python=python,
+        model=_model(engine, argv, rest),
+        environment=without_secrets(environment),
+        container=container,
+        **sizes,
+    )
+
+
+def _hidden(argv: list[str]) -> tuple[str, ...]:
+    """The words without secrets: a fact is written to reports and snapshots."""
+    words: list[str] = []
+    for i, word in enumerate(argv):
+        name, equals, _ = word.partition("=")
+        if i and _SECRET.match(argv[i - 1]):
+            word = HIDDEN
+        elif equals and _SECRET.match(name):
+            word = f"{name}={HIDDEN}"
+        words.append(re.sub(r"(?<=://)[^/@\s]+@", HIDDEN + "@", word))
+    return tuple(words)
+
+
+def _unwrap(
+    argv: list[str], environment: dict[str, str], container: Container | None, depth: int
+) -> tuple[list[str], dict[str, str], Container | None]:
+    """Take the wrappers off, outermost first."""
+    while argv and depth < _DEEP:
+        depth += 1
+        m = ASSIGNMENT.fullmatch(argv[0])
+        if m:
+            environment = {**environment, m[1]: m[2]}
+            argv, depth = argv[1:], depth - 1
+            continue
+        name = argv[0].rpartition("/")[2]
+        if name in _WRAPPERS:
+            argv = _past_options(argv[1:], _WRAPPERS[name])
+        elif name in _FIRST_WORD:
+            argv = _past_options(argv[1:], _FIRST_WORD[name])[1:]
+        elif name in _SHELLS:
+            inner = _shell(argv[1:])
+            if inner is None:
+                break
+            argv = inner
+        elif name in _RUNNERS and container is None and "run" in argv[1:3]:
+            container, given, argv = _docker(name, argv[argv.index("run") + 1 :])
+            environment = given  # the container does not inherit what stands in front of docker
+        else:
+            break
+    return argv, environment, container
+
+
+def _past_options(argv: list[str], with_value: frozenset[str]) -> list[str]:
+    i = 0
+    while i < len(argv) and argv[i].startswith("-"):
+        if argv[i] == "--":
+            return argv[i + 1 :]
+        i += 2 if argv[i] in with_value else 1
+    return argv[i:]
+
+
+def _shell(argv: list[str]) -> list[str] | None:
+    """The words of `-c 'command'`; None when it is something else, or more than one command."""
+    import shlex
+
+    for i, word in enumerate(argv):
+        if word.startswith("-") and not word.startswith("--") and word.endswith("c"):
+            if i + 1 == len(argv) or re.search(r"[;|&\n`]|\$\(", argv[i + 1]):
+                return None
+            try:
+                return shlex.split(argv[i + 1])
+            except ValueError:
+                return None
+        if not word.startswith("-"):
+            return None
+    return None
+
+
+def _docker(program: str, argv: list[str]) -> tuple[Container, dict[str, str], list[str]]:
+    """The container's settings, its environment, and the command inside it."""
+    options: dict[str, str] = {}
+    environment: dict[str, str] = {}
+    i = 0
+    while i < len(argv) and argv[i].startswith("-") and argv[i] != "-":
+        word = argv[i]
+        i += 1
+        if word == "--":
+            break
+        name, equals, value = word.partition("=")
+        if word.startswith("--"):
+            bare = name in _DOCKER_BARE
+        else:
+            bare = all(c in _DOCKER_SHORT_BARE for c in word[1:])
+            if not bare and not equals and len(word) > 2:  # -eNAME=value
+                name, equals, value = word[:2], "=", word[2:]
+            elif not bare and equals and len(name) > 2:
+                name, value = word[:2], word[2:]
+        if not bare and not equals:
+            value = argv[i] if i < len(argv) else ""
+            i += 1
+        if name in ("-e", "--env"):
+            variable, has_value, text = value.partition("=")
+            if has_value:
+                environment[variable] = text
+        else:
+            options[name] = value
+    image = argv[i] if i < len(argv) else None
+    inside = argv[i + 1 :]
+    if "--entrypoint" in options:
+        inside = [options["--entrypoint"], *inside] if options["--entrypoint"] else inside
+    container = Container(
+        program=program,
+        image=image,
+        shm_size=bytes_of(options.get("--shm-size", "")),
+        ipc=options.get("--ipc"),
+        memory=bytes_of(options.get("--memory", options.get("-m", ""))),
+    )
+    return container, environment, inside
+
+
+def _engine(argv: list[str], container: Container | None) -> tuple[str | None, str | None, list[str]]:
+    """(engine, interpreter, the engine's arguments)."""
+    name = argv[0].rpartition("/")[2] if argv else ""
+    if name in ("vllm", "sglang"):
+        return name, None, argv[1:]
+    if _PYTHON.match(name):
+        for i, word in enumerate(argv[1:], 1):
+            module = argv[i + 1] if word == "-m" and i + 1 < len(argv) else word[2:] if word.startswith("-m") else None
+            if module:
+                top = module.partition(".")[0]
+                rest = argv[i + 2 :] if word == "-m" else argv[i + 1 :]
+                return (top if top in ("vllm", "sglang") else None), argv[0], rest
+            if not word.startswith("-"):
+                # python /opt/venv/bin/vllm serve ...
+                script = word.rpartition("/")[2]
+                return (script if script in ("vllm", "sglang") else None), argv[0], argv[i + 1 :]
+        return None, argv[0], []
+    # The entry point of the official vLLM image is `vllm serve`: what follows the image are its arguments.
+    image = (container.image or "").partition("@")[0] if container else ""
+    if re.search(r"(^|/)vllm-openai(:|$)", image) and (not argv or not name.endswith("sh")):
+        return "vllm", None, ["serve", *argv] if argv[:1] != ["serve"] else argv
+    return None, None, argv
+
+
+def _value(argv: list[str], flags: tuple[str, ...]) -> str | None:
+    """The last value given to one of the flags; underscores count as dashes, as both engines' parsers have it."""
+    found: str | None = None
+    for i, word in enumerate(argv):
+        name, equals, value = word.partition("=")
+        if name.startswith("--"):
+            name = "--" + name[2:].replace("_", "-")
+        if name in flags:
+            if equals:
+                found = value
+            elif i + 1 < len(argv) and not argv[i + 1].startswith("-"):
+                found = argv[i + 1]
+    return found
+
+
+def _number(argv: list[str], flags: tuple[str, ...]) -> int | None:
+    text = _value(argv, flags)
+    return int(text) if text is not None and re.fullmatch(r"[1-9][0-9]{0,5}", text) else None
+
+
+def _model(engine: str | None, argv: list[str], rest: list[str]) -> str | None:
+    given = _value(rest, _MODEL)
+    if given is not None or engine is None:
+        return given
+    # `vllm serve MODEL`, `sglang serve MODEL`: the first word behind the verb.
+    if rest[:1] == ["serve"] and len(rest) > 1 and not rest[1].startswith("-"):
+        return rest[1]
+    return None
+
+
+@probe
+def launch(host: Host) -> Launch:
+    if not host.asked.command:
+        raise Absent("no-command")
+    return parse(host.asked.command)
