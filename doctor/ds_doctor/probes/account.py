@@ -58,7 +58,7 @@ def parse_passwd(text: str, uid: int) -> str | None:
 
 def parse_services(text: str) -> tuple[str, ...]:
     """The sources of users in nsswitch.conf; files where it says nothing."""
-    m = re.search(r"^\s*passwd\s*:(.*)$", text, re.M)
+    m = re.search(r"^[ \t]*passwd[ \t]*:(.*)$", text, re.M)
     names = re.findall(r"[a-z0-9_]+", re.sub(r"\[[^\]]*\]", " ", m[1].partition("#")[0])) if m else []
     return tuple(names[:20]) or ("files",)
 

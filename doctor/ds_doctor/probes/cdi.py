@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ..api import Absent, Denied, Host, Trouble, probe
-from .docker import program
+from .docker import clean, program
 
 # Where container engines look, later folders taking precedence (CDI specification, DefaultSpecDirs).
 FOLDERS = ("/etc/cdi", "/var/run/cdi")
@@ -114,9 +114,9 @@ def parse_json(data: bytes) -> Parsed | None:
             paths.extend(_paths(edits))
     kind = top.get("kind")
     return Parsed(
-        kind=kind if isinstance(kind, str) else None,
-        devices=tuple(dict.fromkeys(str(d.get("name", "")) for d in devices)),
-        paths=tuple(dict.fromkeys(paths)),
+        kind=clean(kind) if isinstance(kind, str) else None,
+        devices=tuple(dict.fromkeys(clean(str(d.get("name", ""))) for d in devices)),
+        paths=tuple(dict.fromkeys(map(clean, paths))),
     )
 
 

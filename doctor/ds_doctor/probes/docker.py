@@ -105,12 +105,12 @@ def _daemon_of(table: Any, path: str, kind: str) -> DaemonFile:
     top = _as(dict, table, "the file")
     runtimes: dict[str, Runtime] = {}
     for name, entry in list(_as(dict, top.get("runtimes"), "runtimes").items())[:ENTRIES]:
-        values = _as(dict, entry, f"runtimes.{name[:40]}")
-        runtimes[name[:80]] = Runtime(
+        values = _as(dict, entry, f"runtimes.{clean(name)[:40]}")
+        runtimes[clean(name)[:80]] = Runtime(
             path=_as(str, values.get("path"), "path") or None,
             type=_as(str, values.get("runtimeType"), "runtimeType") or None,
         )
-    options = [str(o) for o in _as(list, top.get("exec-opts"), "exec-opts")[:ENTRIES]]
+    options = [clean(str(o)) for o in _as(list, top.get("exec-opts"), "exec-opts")[:ENTRIES]]
     driver = [
         o.partition("=")[2].strip() for o in options if o.partition("=")[0].strip().lower() == "native.cgroupdriver"
     ]
@@ -141,7 +141,12 @@ def _as(kind: type, value: Any, name: str) -> Any:
         return kind()
     if not isinstance(value, kind):
         raise TypeError(f"{name} is not {_NAMES[kind]}")
-    return value
+    return clean(value) if isinstance(value, str) else value
+
+
+def clean(text: str) -> str:
+    """Without the lone surrogates that a JSON escape can make: no report could be written with them."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def without_secret(url: str) -> str:

@@ -42,7 +42,7 @@ class Kubernetes(msgspec.Struct, frozen=True, kw_only=True):
     configs: tuple[RuntimeConfig, ...] = ()
 
 
-_HANDLER = re.compile(r"""^\s*\[\s*(?:.*\.)?runtimes\.["']?([A-Za-z0-9_.-]{1,80}?)["']?\s*\]""")
+_HANDLER = re.compile(r"""\s*\[\s*(?:.*\.)?runtimes\.(?:"([^"]{1,80})"|'([^']{1,80})'|([A-Za-z0-9_-]{1,80}))\s*\]""")
 _DEFAULT = re.compile(r"""^\s*(?:default_runtime_name|default_runtime)\s*=\s*["']([^"']{0,80})["']""")
 _CDI = re.compile(r"^\s*enable_cdi\s*=\s*(true|false)\b")
 
@@ -54,7 +54,7 @@ def parse_config(text: str, path: str, engine: str) -> RuntimeConfig:
     cdi: bool | None = None
     for line in text.splitlines():
         if m := _HANDLER.match(line):
-            handlers.append(m[1])
+            handlers.append(m[1] or m[2] or m[3])
         elif m := _DEFAULT.match(line):
             default = m[1] or default
         elif m := _CDI.match(line):

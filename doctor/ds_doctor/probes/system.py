@@ -152,7 +152,7 @@ _CGROUP = (
 )
 _UPPER = (
     ("kubernetes", re.compile(r"/kubelet/")),
-    ("docker", re.compile(r"/docker/(overlay2|rootfs|[^,]*overlay)")),
+    ("docker", re.compile(r"/docker/(overlay2|rootfs|containerd)")),
     ("podman", re.compile(r"/containers/storage/")),
     ("containerd", re.compile(r"containerd")),
 )
