@@ -33,12 +33,22 @@ def at_least(version: str | None, minimum: str) -> bool | None:
     return None if version is None else numbers(version) >= numbers(minimum)
 
 
-def gpus_flag_by_hook(docker: Docker, cdi: Cdi | None) -> bool | None:
-    """Whether `docker run --gpus` goes through the prestart hook; None when Docker's version is not known."""
+def gpus_flag_by_hook(docker: Docker, cdi: Cdi | None, toolkit: Toolkit | None) -> bool | None:
+    """Whether `docker run --gpus` goes through the prestart hook; None when it cannot be told.
+
+    From Docker 29.2 on it goes by CDI where a specification and nvidia-cdi-hook are there (moby#50228). Under the
+    nvidia runtime as default, that runtime decides: it takes the hook out where it injects the devices itself.
+    """
+    file = root_file(docker)
+    if toolkit is not None and file is not None and "nvidia" in (file.default_runtime or ""):
+        return runtime_by_hook(toolkit, root_config(toolkit))
     by_cdi = at_least(docker.version, table("container")["docker"]["gpus_by_cdi_since"])
-    if by_cdi is None:
-        return None
-    return not (by_cdi and any(s.kind == KIND for s in (cdi.specs if cdi else ())))
+    if by_cdi is False or toolkit is None or toolkit.cdi_hook is None:
+        return True
+    if cdi is None or not any(s.kind == KIND for s in cdi.specs):
+        unread = cdi is not None and (cdi.denied or any(s.error for s in cdi.specs))
+        return None if unread else True
+    return None if by_cdi is None else False
 
 
 def runtime_by_hook(toolkit: Toolkit, config: ToolkitConfig | None) -> bool | None:

@@ -42,19 +42,29 @@ def compare(have: str, operator: str, want: str) -> bool:
 
 
 def holds(expression: str, values: Values) -> bool | None:
-    """Whether one of the alternatives holds. ValueError for an expression that the toolkit would refuse."""
+    """Whether one of the alternatives holds. ValueError for an expression that the toolkit would refuse: it reads no
+    further than it needs, so that nonsense behind an alternative that holds is never seen."""
+    answer: bool | None = None
     alternatives = [a for a in expression.split(" ") if a.strip(",")]
-    answers = [_all(a, values) for a in alternatives]
-    if not answers or any(a is True for a in answers):
+    if not alternatives:
         return True
-    return None if any(a is None for a in answers) else False
+    for i, alternative in enumerate(alternatives):
+        held = _all(alternative, values)
+        if held is True:
+            return True
+        answer = held if i == 0 or held is None else answer
+    return answer
 
 
 def _all(alternative: str, values: Values) -> bool | None:
-    answers = [_atom(atom, values) for atom in alternative.split(",") if atom]
-    if any(a is False for a in answers):
-        return False
-    return None if any(a is None for a in answers) else True
+    answer: bool | None = True
+    for atom in alternative.split(","):
+        held = _atom(atom, values) if atom else True
+        if held is False:
+            return False
+        if held is None:
+            answer = None
+    return answer
 
 
 def _atom(atom: str, values: Values) -> bool | None:

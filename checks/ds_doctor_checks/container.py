@@ -123,10 +123,10 @@ def docker_can_hand_gpus_on(
         raise NotApplicable("no-root-docker")
     if toolkit is not None and toolkit.hook is not None:
         return
-    by_hook = shared.gpus_flag_by_hook(docker, cdi)
-    if by_hook is None and cdi is not None and shared.in_force(cdi):
+    by_hook = shared.gpus_flag_by_hook(docker, cdi, toolkit)
+    if by_hook is None:
         raise Undecided("no-docker-version")
-    if by_hook is not False:
+    if by_hook:
         yield found("toolkit-missing", driver=module.version)
 
 
@@ -146,7 +146,7 @@ def running_containers_keep_their_gpus(
         raise NotApplicable("no-root-docker")
     driver = shared.cgroup_driver(docker)
     by_hook = shared.either(
-        shared.gpus_flag_by_hook(docker, cdi), shared.runtime_by_hook(toolkit, shared.root_config(toolkit))
+        shared.gpus_flag_by_hook(docker, cdi, toolkit), shared.runtime_by_hook(toolkit, shared.root_config(toolkit))
     )
     if driver == "cgroupfs" or by_hook is False or docker.nvidia_char_links:
         return
@@ -186,7 +186,7 @@ def toolkit_lets_containers_reach_gpus(docker: Docker, toolkit: Toolkit, cdi: Cd
     shared.on_the_host(system)
     yield from _unread_config(toolkit, "toolkit-no-cgroups")
     yield from _unread_config(toolkit, "toolkit-rootless-cgroups")
-    flag = shared.gpus_flag_by_hook(docker, cdi)
+    flag = shared.gpus_flag_by_hook(docker, cdi, toolkit)
     for config in toolkit.configs:
         if config.error is not None or config.kind == "snap":
             continue
@@ -220,6 +220,25 @@ def toolkit_settings_are_sound(toolkit: Toolkit, system: System) -> Findings:
             yield found("toolkit-disable-require", on=config.path, path=config.path)
         for key in shared.unknown_keys(config):
             yield found("toolkit-key-unknown", on=key, path=config.path, key=key)
+
+
+@check("toolkit-mode-refuses-gpus-flag")
+def gpus_flag_fits_the_mode(docker: Docker, toolkit: Toolkit, cdi: Cdi | None, system: System) -> Findings:
+    shared.on_the_host(system)
+    if "root" not in docker.kinds or toolkit.hook is None:
+        raise NotApplicable("no-root-docker")
+    yield from _unread_config(toolkit, "toolkit-mode-refuses-gpus-flag")
+    config = shared.root_config(toolkit)
+    mode = config.values.get("nvidia-container-runtime.mode") if config else None
+    if config is None or mode not in ("csv", "cdi", "jit-cdi"):
+        return
+    if config.values.get("nvidia-container-runtime-hook.skip-mode-detection") is True:
+        return
+    by_hook = shared.gpus_flag_by_hook(docker, cdi, toolkit)
+    if by_hook is None:
+        raise Undecided("no-docker-version")
+    if by_hook:
+        yield found("toolkit-mode-refuses-gpus-flag", on=config.path, path=config.path, mode=mode)
 
 
 @check("toolkit-vulnerable")
