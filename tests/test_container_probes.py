@@ -105,7 +105,7 @@ def test_a_daemon_json_tells_its_runtimes_mirrors_and_options(tmp_path: Path) ->
                     "shim": {"runtimeType": "io.containerd.x.v1"},
                 },
                 "default-runtime": "nvidia",
-                "registry-mirrors": ["https://me:secret@m.example.com"],
+                "registry-mirrors": ["https://me:sec/ret@m.example.com"],
                 "features": {"cdi": True},
                 "exec-opts": ["native.cgroupdriver=cgroupfs"],
                 "data-root": "/data",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, undecided
 from ds_doctor.probes.account import Account, Temp
 from ds_doctor.probes.cdi import Cdi
@@ -349,10 +351,8 @@ def node_offers_its_gpus(node: Kubernetes, module: KernelModule, system: System)
 
 
 @check("image-needs-newer-driver", "image-wants-newer-driver")
-def driver_is_what_the_image_asks_for(
-    environment: Environment, nvml: Nvml, loader: Loader | None, system: System
-) -> Findings:
-    shared.in_a_container(system)
+def driver_is_what_the_image_asks_for(environment: Environment, nvml: Nvml, loader: Loader | None) -> Findings:
+    # Asked wherever the variable is: images become virtual machines too, which do not look like containers.
     requirements = _require.required(environment.variables)
     if not requirements:
         raise NotApplicable("no-requirement")
@@ -392,8 +392,9 @@ def _unmet(name: str, expression: str, gpus: list[_require.Values]) -> Findings:
 def container_has_compute_and_utility(
     environment: Environment, loader: Loader | None, module: KernelModule, system: System
 ) -> Findings:
-    shared.in_a_container(system)
     given = environment.variables.get("NVIDIA_DRIVER_CAPABILITIES", "")
+    if not given:
+        shared.in_a_container(system)
     named = {part.strip() for part in given.split(",") if part.strip()}
     if not named or "all" in named:
         return  # unset and empty mean the default, compute and utility
@@ -405,20 +406,22 @@ def container_has_compute_and_utility(
 
 
 @check("container-user-unknown")
-def user_has_a_name(account: Account, torch: TorchBuild) -> Findings:
+def user_has_a_name(account: Account, torch: TorchBuild, environment: Environment | None) -> Findings:
     if account.name is not None or account.from_environment:
         return
-    if shared.at_least(torch.version.partition("+")[0].rstrip("abcdefghijklmnopqrstuvwxyz"), _torch_fixed()):
+    known = table("container")["torch"]
+    version = re.match(r"[0-9]{1,4}(?:\.[0-9]{1,4})*", torch.version)
+    if version is None:
+        raise Undecided("torch-version-odd", version=torch.version)
+    if shared.at_least(version[0], known["no_user_name_since"]):
         return
+    elsewhere = environment is not None and environment.variables.get("TORCHINDUCTOR_CACHE_DIR")
+    if elsewhere and not shared.at_least(version[0], known["user_name_on_import_seen"]):
+        raise Undecided("inductor-cache-set", torch=torch.version)
     others = [s for s in account.services if s not in ("files", "compat", "systemd")]
     if others:
         raise Undecided("user-elsewhere", services=others, uid=account.uid)
     yield found("container-user-unknown", uid=account.uid, torch=torch.version)
-
-
-def _torch_fixed() -> str:
-    since: str = table("container")["torch"]["no_user_name_since"]
-    return since
 
 
 @check("temp-unusable", "temp-variable-unusable", "temp-noexec")

@@ -150,8 +150,9 @@ def clean(text: str) -> str:
 
 
 def without_secret(url: str) -> str:
-    """The URL with `<hidden>@` in place of user name and password."""
-    return re.sub(r"(?<=://)[^/@\s]+@", "<hidden>@", url)
+    """The URL with `<hidden>@` in place of user name and password, also where those hold a slash."""
+    scheme, marks, rest = url.partition("://")
+    return f"{scheme}{marks}<hidden>@{rest.rpartition('@')[2]}" if marks and "@" in rest else url
 
 
 def parse_dpkg(blocks: Iterable[bytes], names: Iterable[str]) -> dict[str, str]:

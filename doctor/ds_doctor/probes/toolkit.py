@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ..api import Absent, Denied, Host, Trouble, probe
-from .docker import SNAP, packages, program, release_of
+from .docker import SNAP, packages, program, release_of, without_secret
 
 CONFIG_LIMIT = 1 << 20
 KEYS = 500  # of one config.toml; it has about thirty
@@ -76,6 +76,8 @@ def _syntax(message: str, text: str, path: str, kind: str) -> ToolkitConfig:
     line = int(m[1]) if m else None
     lines = text.splitlines()
     shown = lines[line - 1].strip()[:120] if line and line <= len(lines) else ""
+    if "environment" in shown:  # the one place of this file where a secret may stand
+        shown = ""
     return ToolkitConfig(
         path=path,
         kind=kind,
@@ -83,7 +85,7 @@ def _syntax(message: str, text: str, path: str, kind: str) -> ToolkitConfig:
         line=line,
         column=int(m[2]) if m else None,
         detail=message.split(" (at ")[0][:200],
-        text=re.sub(r"(?<=://)[^/@\s]+@", "<hidden>@", shown),
+        text=without_secret(shown),
     )
 
 
