@@ -42,13 +42,32 @@ def gpus_flag_by_hook(docker: Docker, cdi: Cdi | None, toolkit: Toolkit | None) 
     file = root_file(docker)
     if toolkit is not None and file is not None and "nvidia" in (file.default_runtime or ""):
         return runtime_by_hook(toolkit, root_config(toolkit))
-    by_cdi = at_least(docker.version, table("container")["docker"]["gpus_by_cdi_since"])
+    by_cdi = docker_tries_cdi(docker)
     if by_cdi is False or toolkit is None or toolkit.cdi_hook is None:
         return True
     if cdi is None or not any(s.kind == KIND for s in cdi.specs):
         unread = cdi is not None and (cdi.denied or any(s.error for s in cdi.specs))
         return None if unread else True
     return None if by_cdi is None else False
+
+
+def docker_tries_cdi(docker: Docker) -> bool | None:
+    """Whether `--gpus` looks for a CDI specification first; None when Docker's version is not known."""
+    file = root_file(docker)
+    if file is not None and file.cdi is False:
+        return False
+    return at_least(docker.version, table("container")["docker"]["gpus_by_cdi_since"])
+
+
+def cdi_users(cdi: Cdi, docker: Docker | None, toolkit: Toolkit | None) -> list[str]:
+    """What here takes GPUs from nvidia.com/gpu specifications without being asked to."""
+    config = root_config(toolkit) if toolkit else None
+    users = ["Podman"] if cdi.podman else []
+    if docker is not None and toolkit is not None and toolkit.cdi_hook and docker_tries_cdi(docker):
+        users.append(f"Docker {docker.version}")
+    if config is not None and config.values.get("nvidia-container-runtime.mode") == "cdi":
+        users.append("nvidia-container-runtime")
+    return users
 
 
 def runtime_by_hook(toolkit: Toolkit, config: ToolkitConfig | None) -> bool | None:

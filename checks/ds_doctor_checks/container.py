@@ -261,18 +261,7 @@ def cdi_spec_is_there(
     cdi: Cdi, module: KernelModule, docker: Docker | None, toolkit: Toolkit | None, system: System
 ) -> Findings:
     shared.on_the_host(system)
-    config = shared.root_config(toolkit) if toolkit else None
-    by_cdi = docker is not None and shared.at_least(docker.version, table("container")["docker"]["gpus_by_cdi_since"])
-    mode = config.values.get("nvidia-container-runtime.mode") if config else None
-    users = [
-        name
-        for name, uses in (
-            ("Podman", cdi.podman),
-            (f"Docker {docker.version if docker else ''}", by_cdi),
-            ("mode = cdi", mode == "cdi"),
-        )
-        if uses
-    ]
+    users = shared.cdi_users(cdi, docker, toolkit)
     if not users:
         raise NotApplicable("no-cdi-user")
     if any(s.error is None and s.kind == shared.KIND for s in cdi.specs):
@@ -282,24 +271,34 @@ def cdi_spec_is_there(
     yield found("cdi-spec-missing", users=users, driver=module.version)
 
 
-@check("cdi-spec-stale")
-def cdi_spec_is_of_this_driver(cdi: Cdi, module: KernelModule, system: System) -> Findings:
+@check("cdi-spec-stale", "cdi-spec-stale-unused")
+def cdi_spec_is_of_this_driver(
+    cdi: Cdi, module: KernelModule, docker: Docker | None, toolkit: Toolkit | None, system: System
+) -> Findings:
     shared.on_the_host(system)
+    users = shared.cdi_users(cdi, docker, toolkit)
     for spec in shared.in_force(cdi):
         if spec.drivers and module.version not in spec.drivers:
-            yield found("cdi-spec-stale", on=spec.path, path=spec.path, named=spec.drivers, driver=module.version)
+            # Other kinds than nvidia.com/gpu are written by what uses them (device plugin, GPU Operator).
+            rule = "cdi-spec-stale" if users or spec.kind != shared.KIND else "cdi-spec-stale-unused"
+            yield found(rule, on=spec.path, path=spec.path, named=spec.drivers, driver=module.version)
     yield from _unread_specs(cdi, "cdi-spec-stale")
+    yield from _unread_specs(cdi, "cdi-spec-stale-unused")
 
 
 @check("cdi-path-missing")
-def cdi_paths_are_there(cdi: Cdi, system: System) -> Findings:
+def cdi_paths_are_there(cdi: Cdi, docker: Docker | None, toolkit: Toolkit | None, system: System) -> Findings:
     shared.on_the_host(system)
-    for spec in shared.in_force(cdi):
+    users = shared.cdi_users(cdi, docker, toolkit)
+    used = [s for s in shared.in_force(cdi) if users or s.kind != shared.KIND]
+    yield from _unread_specs(cdi, "cdi-path-missing")
+    if not used and cdi.specs and not users:
+        raise NotApplicable("no-cdi-user")
+    for spec in used:
         if spec.missing:
             yield found(
                 "cdi-path-missing", on=spec.path, path=spec.path, missing=spec.missing_count, first=spec.missing[0]
             )
-    yield from _unread_specs(cdi, "cdi-path-missing")
 
 
 @check("cdi-device-twice")

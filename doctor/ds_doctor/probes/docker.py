@@ -49,7 +49,7 @@ class DaemonFile(msgspec.Struct, frozen=True, kw_only=True):
 
 class Docker(msgspec.Struct, frozen=True, kw_only=True):
     """`kinds`: root, rootless, snap, desktop - the daemons that this machine seems to have. `version` is that of the
-    package. `nvidia_char_links`: /dev/char has links to the NVIDIA devices (major 195)."""
+    package, or what dockerd says of itself. `nvidia_char_links`: /dev/char has links to the NVIDIA devices (major 195)."""
 
     kinds: tuple[str, ...]
     dockerd: str | None = None
@@ -265,6 +265,18 @@ def _char_links(host: Host) -> bool | None:
         return None
 
 
+def _ask(host: Host, dockerd: str | None) -> str | None:
+    """What dockerd says of itself, where no package database tells (rpm's is no text)."""
+    if dockerd is None or not host.live:
+        return None
+    try:
+        said = host.run([dockerd, "--version"], timeout_s=2.0)
+    except Trouble:
+        return None
+    m = re.search(r"version\s+([0-9]{1,4}(?:\.[0-9]{1,6}){1,3})", said.out[:500])
+    return m[1] if m and said.status == 0 else None
+
+
 def _homes(env: Mapping[str, str]) -> tuple[str, str]:
     home = env.get("HOME", "")
     config = env.get("XDG_CONFIG_HOME", "") or (home + "/.config" if home.startswith("/") else "")
@@ -295,7 +307,7 @@ def docker(host: Host) -> Docker:
     if not kinds and not sockets and not files:
         raise Absent("no-docker")
     versions = packages(host, PACKAGES)
-    version = next((release_of(versions[p]) for p in PACKAGES if p in versions), None)
+    version = next((release_of(versions[p]) for p in PACKAGES if p in versions), None) or _ask(host, dockerd)
     return Docker(
         kinds=kinds,
         dockerd=dockerd,
