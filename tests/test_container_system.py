@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ds_doctor.host import Host, RootedHost
+from ds_doctor.host import Host, ReplayedHost, RootedHost
 from ds_doctor.probes import system as probe
+from support import FIXTURES
 
 OVERLAY = "1 2 0:3 / / rw,relatime - overlay overlay rw,lowerdir=/var/lib/docker/overlay2/l/A,upperdir=/var/lib/docker/overlay2/x/diff"
 EXT4 = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard"
@@ -60,6 +64,8 @@ def test_hypervisors_are_told_by_cpu_flag_and_firmware() -> None:
     assert kind(False, "Amazon EC2\n", "p5.metal") is None
     assert kind(False, "Microsoft Corporation\n", "Surface") is None
     assert kind(True, "Amazon EC2\n") == "kvm"
+    assert probe.hypervisor_of("6.8", False, "Amazon EC2", "p6e-gb200.36xlarge", "", "", arm=True) == "kvm"
+    assert probe.hypervisor_of("6.8", False, "Amazon EC2", "c7g.metal", "", "", arm=True) is None
     assert kind(True, "QEMU\n") == "kvm"
     assert kind(True, "Microsoft Corporation", "Virtual Machine") == "hyper-v"
     assert kind(True, "Xen", xen="xen\n") == "xen"
@@ -113,3 +119,10 @@ def test_no_text_breaks_a_parser(text: str, data: bytes, more: str) -> None:
     probe.parse_machine(b"\x7fELF" + data)
     probe.hypervisor_of(text, True, more, text, more, text)
     container(init=text, cgroup=more, mounts=text + " - " + more)
+
+
+@pytest.mark.parametrize("folder", sorted((FIXTURES / "probes" / "system").iterdir()), ids=lambda p: p.name)
+def test_a_recorded_machine_gives_the_fact_that_was_recorded(folder: Path) -> None:
+    calls = json.loads((folder / "calls.json").read_text())
+    fact = msgspec.json.decode((folder / "fact.json").read_bytes(), type=probe.System)
+    assert probe.system(ReplayedHost(calls, {})) == fact

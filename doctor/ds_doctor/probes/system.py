@@ -111,7 +111,15 @@ def parse_machine(elf: bytes) -> str:
     return MACHINES.get(int.from_bytes(elf[18:20], "little" if elf[5] == 1 else "big"), "")
 
 
-def hypervisor_of(kernel: str, virtual: bool, vendor: str, product: str, xen: str, cmdline: str) -> str | None:
+def _named_virtual(vendor: str, product: str, arm: bool) -> bool:
+    if product in ("virtual machine", "google compute engine"):
+        return True
+    return arm and vendor == "amazon ec2" and bool(product) and "metal" not in product
+
+
+def hypervisor_of(
+    kernel: str, virtual: bool, vendor: str, product: str, xen: str, cmdline: str, arm: bool = False
+) -> str | None:
     """Which hypervisor this machine runs under, as far as the kernel and the firmware tell."""
     if "microsoft" in kernel.lower():
         return "wsl"
@@ -121,8 +129,8 @@ def hypervisor_of(kernel: str, virtual: bool, vendor: str, product: str, xen: st
     for name, kind in VENDORS:
         if small.startswith(name):
             if not virtual and name in ALSO_METAL:
-                # Arm has no such CPU flag; there the product name of Hyper-V and Google is the only word.
-                return kind if product.strip().lower() in ("virtual machine", "google compute engine") else None
+                # Arm has no such CPU flag; there the product name is the only word.
+                return kind if _named_virtual(name, product.strip().lower(), arm) else None
             return kind
     if not virtual:
         return None
@@ -152,7 +160,7 @@ _CGROUP = (
 )
 _UPPER = (
     ("kubernetes", re.compile(r"/kubelet/")),
-    ("docker", re.compile(r"/docker/(overlay2|rootfs|[^,]*overlay)")),
+    ("docker", re.compile(r"/docker/(overlay2|rootfs|containerd)")),
     ("podman", re.compile(r"/containers/storage/")),
     ("containerd", re.compile(r"containerd")),
 )
@@ -226,14 +234,15 @@ def _glibc(host: Host, machine: str) -> str | None:
     return None
 
 
-def _hypervisor(host: Host, kernel: str) -> str | None:
+def _hypervisor(host: Host, kernel: str, machine: str) -> str | None:
     cpu = _start(host, "/proc/cpuinfo", 16384).decode("ascii", "replace")
     flags = re.search(r"^flags\s*:(.*)$", cpu, re.M)
     virtual = flags is not None and "hypervisor" in flags[1].split()
     vendor = _text(host, "/sys/class/dmi/id/sys_vendor")
     product = _text(host, "/sys/class/dmi/id/product_name")
     xen = _text(host, "/sys/hypervisor/type")
-    return hypervisor_of(kernel, virtual, vendor, product, xen, _text(host, "/proc/cmdline"))
+    cmdline = _text(host, "/proc/cmdline")
+    return hypervisor_of(kernel, virtual, vendor, product, xen, cmdline, machine == "aarch64")
 
 
 def _container(host: Host, kernel: str) -> str | None:
@@ -257,7 +266,7 @@ def system(host: Host) -> System:
         machine=machine,
         os_name=parse_os_name(os_release)[:255],
         glibc=_glibc(host, machine),
-        hypervisor=_hypervisor(host, kernel),
+        hypervisor=_hypervisor(host, kernel, machine),
         container=_container(host, kernel),
         cpus=parse_cpu_list(_text(host, "/sys/devices/system/cpu/online")),
         memory_total_mib=total,
