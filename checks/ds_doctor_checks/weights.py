@@ -5,69 +5,23 @@ Structure only: whether the bytes are the right ones takes a hash of every file,
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator
-
 from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, not_applicable, undecided
-from ds_doctor.probes._weight_file import WeightFile
 from ds_doctor.probes.model_folder import ModelFolder
 
-NOT_WEIGHTS = {
-    "html": "HTML",
-    "xml": "XML",
-    "text": "text",
-    "zip": "ZIP",
-    "zeros": "zero bytes",
-    "gguf": "GGUF",
-}
-FILE_TYPES = ("fifo", "socket", "character", "block", "directory", "unknown")
-HEADER_ERRORS = (
-    "HeaderTooSmall",
-    "HeaderTooLarge",
-    "InvalidHeaderLength",
-    "InvalidHeaderDeserialization",
+from ._weights import (
+    FILE_TYPES,
+    HEADER_ERRORS,
+    NOT_WEIGHTS,
+    all_seen,
+    listed,
+    of_kind,
+    only_gguf,
+    quoted_path,
+    shown,
+    structured,
+    unjudged,
+    weight_files,
 )
-
-
-def _shown(names: tuple[str, ...], count: int) -> str:
-    return ", ".join(names) + (" …" if count > len(names) else "")
-
-
-def _whole(model: ModelFolder) -> None:
-    """NotApplicable or Undecided unless there is a listed folder or a file to look at."""
-    if model.layout in ("missing", "dangling") or (model.hub is not None and model.hub.problem is not None):
-        raise NotApplicable("model-path-not-there", path=model.given)
-    if model.layout not in ("folder", "file"):
-        raise Undecided("model-path-unreadable", path=model.path or model.given, kind=model.layout)
-
-
-def _weights(model: ModelFolder) -> tuple[WeightFile, ...]:
-    """The weight files; NotApplicable where there are none, which is another rule's fault."""
-    _whole(model)
-    if not model.weights and not model.weights_unseen:
-        raise NotApplicable("model-has-no-weights", path=model.path or model.given)
-    return model.weights
-
-
-def _folder(model: ModelFolder) -> str:
-    return shlex.quote(model.path or model.given)
-
-
-def _all_seen(model: ModelFolder, *rules: str) -> Findings:
-    """`unknown` for the rules where some weight files were not looked into."""
-    if model.weights_unseen:
-        for rule in rules:
-            yield undecided(rule, "weights-not-all-seen", unseen=model.weights_unseen, seen=len(model.weights))
-
-
-def _of_kind(model: ModelFolder, *kinds: str) -> Iterator[WeightFile]:
-    """The weight, configuration and index files that turned out to be one of these."""
-    _whole(model)
-    for file in (*model.weights, *model.small):
-        if file.kind in kinds:
-            yield file
-    if model.index is not None and model.index.problem in kinds:
-        yield WeightFile(name=model.index.name, kind=model.index.problem or "")
 
 
 @check("weights-path-missing", "weights-hub-ref-broken")
@@ -91,7 +45,7 @@ def the_model_is_where_it_should_be(model: ModelFolder) -> Findings:
 
 @check("weights-none")
 def the_folder_has_weights(model: ModelFolder) -> Findings:
-    _whole(model)
+    listed(model)
     if not model.weights and not model.weights_unseen:
         named = model.index.files if model.index else 0
         yield found("weights-none", on=model.path, path=model.path, files=model.files, named=named)
@@ -100,12 +54,12 @@ def the_folder_has_weights(model: ModelFolder) -> Findings:
 @check("weights-unreadable")
 def every_file_may_be_read(model: ModelFolder) -> Findings:
     if model.layout == "denied":
-        yield found("weights-unreadable", on=model.path, file=model.path, folder=_folder(model), error="EACCES")
+        yield found("weights-unreadable", on=model.path, file=model.path, folder=quoted_path(model), error="EACCES")
         return
-    for file in _of_kind(model, "denied", "unreadable"):
+    for file in of_kind(model, "denied", "unreadable"):
         error = "EACCES" if file.kind == "denied" else file.error or "I/O"
-        yield found("weights-unreadable", on=file.name, file=file.name, folder=_folder(model), error=error)
-    yield from _all_seen(model, "weights-unreadable")
+        yield found("weights-unreadable", on=file.name, file=file.name, folder=quoted_path(model), error=error)
+    yield from all_seen(model, "weights-unreadable")
 
 
 @check("weights-not-a-file")
@@ -113,49 +67,49 @@ def files_are_files(model: ModelFolder) -> Findings:
     if model.layout in FILE_TYPES:
         yield found("weights-not-a-file", on=model.path, file=model.path, kind=model.layout)
         return
-    for file in _of_kind(model, *FILE_TYPES):
+    for file in of_kind(model, *FILE_TYPES):
         yield found("weights-not-a-file", on=file.name, file=file.name, kind=file.kind)
-    yield from _all_seen(model, "weights-not-a-file")
+    yield from all_seen(model, "weights-not-a-file")
 
 
 @check("weights-link-dangling")
 def no_link_leads_to_nothing(model: ModelFolder) -> Findings:
-    for file in _of_kind(model, "dangling", "missing"):
+    for file in of_kind(model, "dangling", "missing"):
         yield found("weights-link-dangling", on=file.name, file=file.name, target=file.target or "?")
-    yield from _all_seen(model, "weights-link-dangling")
+    yield from all_seen(model, "weights-link-dangling")
 
 
 @check("weights-file-empty")
 def no_file_is_empty(model: ModelFolder) -> Findings:
-    for file in _of_kind(model, "empty"):
+    for file in of_kind(model, "empty"):
         yield found("weights-file-empty", on=file.name, file=file.name)
-    yield from _all_seen(model, "weights-file-empty")
+    yield from all_seen(model, "weights-file-empty")
 
 
 @check("weights-lfs-pointer")
 def no_file_is_a_git_lfs_pointer(model: ModelFolder) -> Findings:
-    for file in _of_kind(model, "lfs-pointer"):
+    for file in of_kind(model, "lfs-pointer"):
         due = "?" if file.should_be is None else file.should_be
         size = file.size or "?"
         yield found(
-            "weights-lfs-pointer", on=file.name, file=file.name, size=size, should_be=due, folder=_folder(model)
+            "weights-lfs-pointer", on=file.name, file=file.name, size=size, should_be=due, folder=quoted_path(model)
         )
-    yield from _all_seen(model, "weights-lfs-pointer")
+    yield from all_seen(model, "weights-lfs-pointer")
 
 
 @check("weights-not-weights")
 def files_hold_what_their_names_say(model: ModelFolder) -> Findings:
-    for file in _of_kind(model, "other", *NOT_WEIGHTS):
+    for file in of_kind(model, "other", *NOT_WEIGHTS):
         if file.kind == "gguf" and file.name.endswith(".gguf"):
             continue
         what = NOT_WEIGHTS.get(file.kind, "?")
         yield found("weights-not-weights", on=file.name, file=file.name, what=what, size=file.size or "?")
-    yield from _all_seen(model, "weights-not-weights")
+    yield from all_seen(model, "weights-not-weights")
 
 
 @check("weights-shard-truncated", "weights-shard-oversized")
 def shards_are_as_long_as_their_headers_say(model: ModelFolder) -> Findings:
-    judged = _structure(model)
+    judged = structured(model)
     for file in judged:
         if file.kind == "malformed" and file.error == "InvalidHeaderLength" and file.want and file.want <= 100_000_008:
             # The header itself is cut off: how long the file should be, nobody can tell.
@@ -184,12 +138,12 @@ def shards_are_as_long_as_their_headers_say(model: ModelFolder) -> Findings:
                 want=file.expected_size,
                 more=more,
             )
-    yield from _unjudged(model, "weights-shard-truncated", "weights-shard-oversized")
+    yield from unjudged(model, "weights-shard-truncated", "weights-shard-oversized")
 
 
 @check("weights-header-malformed", "weights-tensor-layout", "weights-dtype-unknown")
 def headers_describe_their_tensors(model: ModelFolder) -> Findings:
-    judged = _structure(model)
+    judged = structured(model)
     for file in judged:
         if file.kind == "malformed" and file.error in HEADER_ERRORS:
             if file.error == "InvalidHeaderLength":
@@ -209,32 +163,12 @@ def headers_describe_their_tensors(model: ModelFolder) -> Findings:
             )
         elif file.unknown_dtypes:
             yield found("weights-dtype-unknown", on=file.name, file=file.name, dtypes=", ".join(file.unknown_dtypes))
-    yield from _unjudged(model, "weights-header-malformed", "weights-tensor-layout", "weights-dtype-unknown")
-
-
-def _structure(model: ModelFolder) -> list[WeightFile]:
-    """The files whose structure was read. Undecided where all are of a format whose structure is not judged."""
-    every = _weights(model)
-    judged = [f for f in every if f.kind in ("safetensors", "malformed")]
-    if not judged and any(f.kind == "pytorch" for f in every):
-        raise Undecided("weights-pickle-not-judged", files=sum(f.kind == "pytorch" for f in every))
-    if not judged and any(f.kind == "gguf" for f in every):
-        raise Undecided("weights-gguf-not-judged", files=sum(f.kind == "gguf" for f in every))
-    return judged
-
-
-def _unjudged(model: ModelFolder, *rules: str) -> Findings:
-    """`unknown` for the rules where some file's structure was not read: nobody looked, so nobody may say it is right."""
-    yield from _all_seen(model, *rules)
-    blind = [f for f in model.weights if f.kind not in ("safetensors", "malformed")]
-    if blind:
-        for rule in rules:
-            yield undecided(rule, "weights-file-not-judged", file=blind[0].name, kind=blind[0].kind, files=len(blind))
+    yield from unjudged(model, "weights-header-malformed", "weights-tensor-layout", "weights-dtype-unknown")
 
 
 @check("weights-index-malformed", "weights-index-escapes", "weights-shard-missing", "weights-extra-shards")
 def the_index_names_the_shards_that_are_there(model: ModelFolder) -> Findings:
-    _whole(model)
+    listed(model)
     index = model.index
     if index is None:
         raise NotApplicable("weights-no-index", path=model.path or model.given)
@@ -243,10 +177,10 @@ def the_index_names_the_shards_that_are_there(model: ModelFolder) -> Findings:
             yield found("weights-index-malformed", on=index.name, file=index.name, problem=index.problem)
         raise Undecided("weights-index-unusable", file=index.name, problem=index.problem)
     if index.escapes.count:
-        names = _shown(index.escapes.first, index.escapes.count)
+        names = shown(index.escapes.first, index.escapes.count)
         yield found("weights-index-escapes", on=index.name, file=index.name, count=index.escapes.count, names=names)
     if index.missing.count:
-        names = _shown(index.missing.first, index.missing.count)
+        names = shown(index.missing.first, index.missing.count)
         half = f" ({model.leftovers.count} unfinished)" if model.leftovers.count else ""
         yield found(
             "weights-shard-missing",
@@ -258,7 +192,7 @@ def the_index_names_the_shards_that_are_there(model: ModelFolder) -> Findings:
             half=half,
         )
     if index.not_indexed_files.count:
-        names = _shown(index.not_indexed_files.first, index.not_indexed_files.count)
+        names = shown(index.not_indexed_files.first, index.not_indexed_files.count)
         yield found(
             "weights-extra-shards", on=index.name, file=index.name, count=index.not_indexed_files.count, names=names
         )
@@ -266,7 +200,7 @@ def the_index_names_the_shards_that_are_there(model: ModelFolder) -> Findings:
 
 @check("weights-numbering-holes", "weights-numbering-mixed")
 def numbered_shards_are_one_whole_set(model: ModelFolder) -> Findings:
-    _weights(model)
+    weight_files(model)
     index = model.index
     if index is not None and index.problem is None:
         # With an index that was read, it says which files make up the model; the numbers are only names.
@@ -276,13 +210,13 @@ def numbered_shards_are_one_whole_set(model: ModelFolder) -> Findings:
     totals: dict[tuple[str, str], list[int]] = {}
     for one in model.numbering:
         totals.setdefault((one.stem, one.ext), []).append(one.total)
-        if one.present < one.total:
-            names = _shown(one.missing.first, one.missing.count)
+        if one.missing.count:
+            names = shown(one.missing.first, one.missing.count)
             yield found(
                 "weights-numbering-holes",
                 on=f"{one.stem}-*-of-{one.total}.{one.ext}",
                 total=one.total,
-                count=one.total - one.present,
+                count=one.missing.count,
                 names=names,
             )
     for (stem, ext), several in totals.items():
@@ -298,7 +232,7 @@ def numbered_shards_are_one_whole_set(model: ModelFolder) -> Findings:
     "weights-total-size",
 )
 def the_index_agrees_with_the_headers(model: ModelFolder) -> Findings:
-    _weights(model)
+    weight_files(model)
     index = model.index
     if index is None:
         raise NotApplicable("weights-no-index", path=model.path or model.given)
@@ -315,7 +249,7 @@ def the_index_agrees_with_the_headers(model: ModelFolder) -> Findings:
         )
     count = sum(a.count for a in absent)
     if count:
-        names = _shown(tuple(n for a in absent for n in a.first)[:5], count)
+        names = shown(tuple(n for a in absent for n in a.first)[:5], count)
         yield found("weights-tensor-absent", on=index.name, file=index.name, count=count, names=names)
     for rule, names_ in (
         ("weights-tensor-misplaced", index.misplaced),
@@ -323,7 +257,7 @@ def the_index_agrees_with_the_headers(model: ModelFolder) -> Findings:
         ("weights-tensor-not-indexed", index.not_indexed),
     ):
         if names_.count:
-            names = _shown(names_.first, names_.count)
+            names = shown(names_.first, names_.count)
             yield found(rule, on=index.name, file=index.name, count=names_.count, names=names)
     if index.tensor_bytes is None:  # some header of the index could not be read
         raise Undecided("weights-headers-not-all-read", file=index.name)
@@ -338,27 +272,27 @@ def the_index_agrees_with_the_headers(model: ModelFolder) -> Findings:
 @check("weights-leftovers")
 def no_half_download_is_left(model: ModelFolder) -> Findings:
     if model.layout not in ("folder", "file"):
-        _whole(model)
+        listed(model)
     if model.leftovers.count:
-        names = _shown(model.leftovers.first, model.leftovers.count)
+        names = shown(model.leftovers.first, model.leftovers.count)
         yield found("weights-leftovers", on=model.path, count=model.leftovers.count, names=names)
 
 
 @check("weights-config-missing", "weights-config-malformed", "weights-tokenizer-missing")
 def the_configuration_is_there(model: ModelFolder) -> Findings:
-    _whole(model)
+    listed(model)
     if model.layout == "file":
         raise NotApplicable("model-is-one-file", path=model.path or model.given)
     for file in model.small:
         if file.kind in ("not-json", "too-large"):
             yield found("weights-config-malformed", on=file.name, file=file.name)
     names = {f.name for f in model.small}
-    if not names & {"config.json", "params.json"} and not model.config_elsewhere and not _only_gguf(model):
+    if not names & {"config.json", "params.json"} and not model.config_elsewhere and not only_gguf(model):
         yield found("weights-config-missing", on=model.path, path=model.path)
-    if model.tokenizer is False and not _only_gguf(model):
-        yield found("weights-tokenizer-missing", on=model.path, path=model.path)
-    if model.tokenizer is None:
+    if model.tokenizer_elsewhere:
         yield not_applicable("weights-tokenizer-missing", "tokenizer-elsewhere")
+    elif not model.tokenizer and not only_gguf(model):
+        yield found("weights-tokenizer-missing", on=model.path, path=model.path)
     blind = [f for f in model.small if f.kind not in ("ok", "not-json", "too-large")]
     if blind:
         yield undecided(
@@ -370,23 +304,18 @@ def the_configuration_is_there(model: ModelFolder) -> Findings:
         )
 
 
-def _only_gguf(model: ModelFolder) -> bool:
-    """A GGUF file carries its own configuration and vocabulary."""
-    return bool(model.weights) and all(f.kind == "gguf" for f in model.weights)
-
-
 @check("weights-checksum-mismatch")
 def the_content_is_the_right_one(model: ModelFolder) -> Findings:
-    _weights(model)
+    weight_files(model)
     if model.proof is None:
         raise Undecided("weights-not-hashed")
     if model.proof.wrong.count:
-        names = _shown(model.proof.wrong.first, model.proof.wrong.count)
+        names = shown(model.proof.wrong.first, model.proof.wrong.count)
         yield found(
             "weights-checksum-mismatch",
             on=model.path,
             count=model.proof.wrong.count,
             files=model.proof.files,
             names=names,
-            folder=_folder(model),
+            folder=quoted_path(model),
         )

@@ -12,7 +12,7 @@ from ._weight_file import clean
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?\Z")
 _REMOTE = re.compile(r"[a-z][a-z0-9+]*://", re.IGNORECASE)
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
-_CONTAINERS = ("docker", "podman", "nerdctl", "kubectl", "srun", "ssh", "apptainer", "singularity", "enroot")
+_CONTAINERS = ("docker", "podman", "nerdctl", "kubectl", "ssh", "apptainer", "singularity", "enroot")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}\Z")
 _TRUE = ("1", "ON", "YES", "TRUE")  # huggingface_hub/constants.py ENV_VARS_TRUE_VALUES
 
@@ -23,6 +23,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     options: dict[str, str] = {}
     variables: dict[str, str] = {}
+    container: bool = False
 
 
 class Hub(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -57,7 +58,7 @@ def parse_command(command: tuple[str, ...]) -> Launch:
         variables[m[1]] = m[2]
         words.pop(0)
     if any(w.rpartition("/")[2] in _CONTAINERS for w in words[:2]):
-        return Launch()  # its paths are another file system's
+        return Launch(container=True)  # its paths are another file system's
     options: dict[str, str] = {}
     for i, word in enumerate(words):
         if word.startswith("--"):
@@ -97,6 +98,8 @@ def find(host: Host) -> Place:
     launch = parse_command(host.asked.command)
     source = "option" if host.asked.model is not None else "command"
     given = host.asked.model if host.asked.model is not None else launch.model
+    if given is None and launch.container:
+        raise Absent("model-in-container")
     if given is None:
         raise Absent("no-model-given")
     if launch.options.get("--load-format") == "dummy":

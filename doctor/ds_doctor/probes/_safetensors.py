@@ -7,6 +7,7 @@ tensors overlap, leave gaps, do not fit shape x dtype, or do not end exactly at 
 
 from __future__ import annotations
 
+import re
 from math import prod
 from operator import eq
 from typing import Annotated, Any
@@ -56,9 +57,14 @@ class _Tensor(msgspec.Struct, frozen=True, gc=False):
     data_offsets: tuple[_Size, _Size] | None = None
 
 
+class _OnlyMetadata(msgspec.Struct):
+    metadata: dict[str, str] | None = msgspec.field(default=None, name="__metadata__")
+
+
 _DECODER = msgspec.json.Decoder(dict[str, _Tensor])
 _RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _METADATA = msgspec.json.Decoder(dict[str, str] | None)
+_USUAL = re.compile(rb'"__metadata__": ?\{"format": ?"\w{1,10}"\}')
 _NOT_JSON = (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError, OverflowError)
 
 
@@ -102,7 +108,8 @@ def _place(item: tuple[str, Any]) -> Any:
 def _decode(header: bytes) -> dict[str, _Tensor]:
     try:
         tensors = _DECODER.decode(header)
-        tensors.pop("__metadata__", None)
+        if tensors.pop("__metadata__", None) is not None and not _USUAL.search(header, 0, 100):
+            msgspec.json.decode(header, type=_OnlyMetadata)
     except _NOT_JSON:
         tensors = _decode_apart(header)
     for name, info in tensors.items():

@@ -5,30 +5,19 @@ Reads names, sizes, the index and each shard's header, never a tensor: 48 shards
 
 from __future__ import annotations
 
-import re
+from typing import Any
 
 import msgspec
 
 from ..api import Absent, Denied, Host, Malformed, Trouble, probe
 from . import _model_place, _shard_index
+from ._folder_names import LEFTOVER, SECOND_COPY, Numbering, is_tokenizer, is_weights, numbering
 from ._model_place import Hub, Place, is_there, names_in
 from ._shard_index import Names, ShardIndex, names_of
 from ._weight_file import HEAD, Seen, WeightFile, clean, look, pointer_size, sniff
 
 FILES_LIMIT = 1000  # weight files looked into; the largest public checkpoints have about 200
 SMALL_LIMIT = 8 << 20  # bytes of a configuration file
-_NUMBERED = re.compile(
-    r"(?P<stem>.*?)-?(?P<number>\d{1,6})-of-(?P<total>\d{1,6})\.(?P<ext>safetensors|bin|gguf)\Z", re.DOTALL
-)
-_PYTORCH = re.compile(r"(pytorch_model.*|consolidated.*|model.*)\.(bin|pt|pth)\Z", re.DOTALL)
-_LEFTOVER = re.compile(r".*\.(incomplete|part|partial|aria2|tmp|crdownload|download|temp|_____temp)\Z", re.DOTALL)
-# Mistral's own single file beside the hub's shards: a second copy that the engines leave alone.
-_SECOND_COPY = re.compile(r"consolidated.*\.safetensors\Z", re.DOTALL)
-_NOT_THE_MODEL = re.compile(r"(adapter_model|optimizer|scheduler|training_args|rng_state).*\Z", re.DOTALL)
-_TOKENIZERS = (
-    "tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt", "tiktoken.model", "spiece.model",
-    "sentencepiece.bpe.model",
-)  # fmt: skip
 _SMALL = (
     "config.json",
     "params.json",
@@ -38,16 +27,6 @@ _SMALL = (
     "tokenizer.model",
 )
 _PARSED = ("config.json", "generation_config.json", "tokenizer_config.json")
-
-
-class Numbering(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The files `<stem>-00001-of-000NN.<ext>` of one total: how many there are, which are not."""
-
-    stem: str
-    ext: str
-    total: int
-    present: int
-    missing: Names = Names()
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,8 +48,9 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ModelFolder(msgspec.Struct, frozen=True, kw_only=True):
     """`given` and `source` (option, command) are what was asked; `path` is what it led to (None: nothing is there); `layout`:
     missing, folder, file, or what it is instead (fifo, denied, unreadable ...). `weights` are the weight files,
-    `weights_unseen` how many more there are beyond the limit or the time. `tokenizer` None: a launch option puts it
-    elsewhere; `config_elsewhere` likewise. `small` are configuration files (kind ok, not-json, or as of weight files). `leftovers` are half downloads. `weights_bytes` is the size of all weight files."""
+    `weights_unseen` how many more there are beyond the limit or the time. `small` are the configuration files (kind ok,
+    not-json, or a kind as of weight files). `config_elsewhere` and `tokenizer_elsewhere`: a launch option puts them somewhere
+    else. `leftovers` are half downloads. `weights_bytes` is the size of the weight files looked into."""
 
     given: str
     source: str
@@ -86,43 +66,15 @@ class ModelFolder(msgspec.Struct, frozen=True, kw_only=True):
     small: tuple[WeightFile, ...] = ()
     config: Config | None = None
     config_elsewhere: bool = False
-    tokenizer: bool | None = True
+    tokenizer: bool = True
+    tokenizer_elsewhere: bool = False
     leftovers: Names = Names()
     proof: Proof | None = None
 
 
-def is_weights(name: str) -> bool:
-    """Whether an engine would take a file of this name for the model's weights."""
-    if _NOT_THE_MODEL.match(name):
-        return False
-    return name.endswith((".safetensors", ".gguf")) or bool(_PYTORCH.match(name))
-
-
-def numbering(names: list[str]) -> tuple[Numbering, ...]:
-    """The numbered sets among the names."""
-    sets: dict[tuple[str, str, int], dict[int, str]] = {}
-    for name in names:
-        m = _NUMBERED.match(name)
-        if m and int(m["total"]) > 0:
-            sets.setdefault((m["stem"], m["ext"], int(m["total"])), {})[int(m["number"])] = name
-    found = []
-    for (stem, ext, total), numbers in sorted(sets.items()):
-        first = 0 if 0 in numbers and total not in numbers else 1
-        width = len(_NUMBERED.match(next(iter(numbers.values())))["total"])  # type: ignore[index]
-        lost = [n for n in range(first, first + total) if n not in numbers] if total <= 10_000 else []
-        missing = Names(
-            len(lost), tuple(clean(f"{stem}-{n:05}-of-{total:0{width}}.{ext}") for n in lost[: _shard_index.FIRST])
-        )
-        found.append(Numbering(stem=clean(stem), ext=ext, total=total, present=len(numbers), missing=missing))
-    return tuple(found[:20])
-
-
 def parse_config(text: bytes) -> Config:
     """config.json. Malformed when it is not a JSON object."""
-    try:
-        raw = msgspec.json.decode(text)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError):
-        raise Malformed("not-json") from None
+    raw = _as_engines_read(text)
     if not isinstance(raw, dict):
         raise Malformed("not-json")
     inner = raw.get("text_config")
@@ -137,6 +89,20 @@ def parse_config(text: bytes) -> Config:
         tied=tied if isinstance(tied, bool) else None,
         quantization=clean(method) if isinstance(method, str) else None,
     )
+
+
+def _as_engines_read(text: bytes) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError):
+        pass
+    # Python's own JSON also takes Infinity and NaN, which stand in configurations of published models.
+    import json
+
+    try:
+        return json.loads(text.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise Malformed("not-json") from None
 
 
 @probe
@@ -197,9 +163,6 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> ModelFolde
         index = _beside_headers(parsed, index, weights, seen)
     small, config = _small_files(host, path, there)
     options = place.launch.options
-    tokenizer: bool | None = any(map(is_tokenizer, names))
-    if options.get("--tokenizer") or options.get("--tokenizer-path") or "--skip-tokenizer-init" in options:
-        tokenizer = None
     return ModelFolder(
         given=clean(place.given),
         source=place.source,
@@ -215,14 +178,10 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> ModelFolde
         small=small,
         config=config,
         config_elsewhere=bool(options.get("--hf-config-path")),
-        tokenizer=tokenizer,
+        tokenizer=any(map(is_tokenizer, names)),
+        tokenizer_elsewhere=bool(options.keys() & {"--tokenizer", "--tokenizer-path", "--skip-tokenizer-init"}),
         leftovers=_leftovers(host, place, path, names),
     )
-
-
-def is_tokenizer(name: str) -> bool:
-    """Whether a file of this name holds a vocabulary, or the code of a tokenizer of the model's own."""
-    return name in _TOKENIZERS or name.endswith(".tiktoken") or name.startswith("tokenization_")
 
 
 def _index(host: Host, path: str, there: set[str]) -> tuple[_shard_index.Parsed | None, ShardIndex | None]:
@@ -257,7 +216,7 @@ def _beside_headers(
     differ = _shard_index.compare(parsed, {n: s.names for n, s in readable.items()})
     every = len(readable) == len(parsed.tensors_of)
     extra = [
-        n for n in weights if n.endswith(".safetensors") and n not in parsed.tensors_of and not _SECOND_COPY.match(n)
+        n for n in weights if n.endswith(".safetensors") and n not in parsed.tensors_of and not SECOND_COPY.match(n)
     ]
     return msgspec.structs.replace(
         index,
@@ -312,7 +271,7 @@ def _kind_of(host: Host, trouble: Trouble, path: str) -> str:
 
 
 def _leftovers(host: Host, place: Place, path: str, names: list[str]) -> Names:
-    halves = [n for n in names if _LEFTOVER.match(n)]
+    halves = [n for n in names if LEFTOVER.match(n)]
     cache = ".cache/huggingface/download"  # where `hf download --local-dir` keeps its half files
     if ".cache" in names:
         halves += [f"{cache}/{n}" for n in names_in(host, f"{path}/{cache}") if n.endswith(".incomplete")]

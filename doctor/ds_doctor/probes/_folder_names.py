@@ -1,0 +1,67 @@
+"""What the names in a model folder tell: weights, numbered sets, tokenizers, half downloads; asks nothing, judges nothing."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import msgspec
+
+from ._shard_index import FIRST, Names
+from ._weight_file import clean
+
+_NUMBERED = re.compile(
+    r"(?P<stem>.*?)-?(?P<number>\d{1,6})-of-(?P<total>\d{1,6})\.(?P<ext>safetensors|bin|gguf)\Z", re.DOTALL
+)
+_PYTORCH = re.compile(r"(pytorch_model.*|consolidated.*|model.*)\.(bin|pt|pth)\Z", re.DOTALL)
+LEFTOVER = re.compile(r".*\.(incomplete|part|partial|aria2|tmp|crdownload|download|temp|_____temp)\Z", re.DOTALL)
+# Mistral's own single file beside the hub's shards: a second copy that the engines leave alone.
+SECOND_COPY = re.compile(r"consolidated.*\.safetensors\Z", re.DOTALL)
+_NOT_THE_MODEL = re.compile(r"(adapter_model|optimizer|scheduler|training_args|rng_state).*\Z", re.DOTALL)
+_TOKENIZERS = (
+    "tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt", "tiktoken.model", "spiece.model",
+    "sentencepiece.bpe.model",
+)  # fmt: skip
+
+
+class Numbering(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The files `<stem>-00001-of-000NN.<ext>` of one total: how many there are, which are not."""
+
+    stem: str
+    ext: str
+    total: int
+    present: int
+    missing: Names = Names()
+
+
+def is_weights(name: str) -> bool:
+    """Whether an engine would take a file of this name for the model's weights."""
+    if _NOT_THE_MODEL.match(name):
+        return False
+    return name.endswith((".safetensors", ".gguf")) or bool(_PYTORCH.match(name))
+
+
+def numbering(names: list[str]) -> tuple[Numbering, ...]:
+    """The numbered sets among the names."""
+    sets: dict[tuple[str, str, int], set[int]] = {}
+    digits: dict[tuple[str, str, int], int] = {}
+    for name in names:
+        m = _NUMBERED.match(name)
+        if m and int(m["total"]) > 0:
+            sets.setdefault((m["stem"], m["ext"], int(m["total"])), set()).add(int(m["number"]))
+            digits[m["stem"], m["ext"], int(m["total"])] = len(m["total"])
+    found = []
+    for (stem, ext, total), numbers in sorted(sets.items()):
+        first = 0 if 0 in numbers and total not in numbers else 1
+        due = range(first, first + total)
+        present = sum(n in due for n in numbers)
+        width = digits[stem, ext, total]
+        lost = itertools.islice((n for n in due if n not in numbers), FIRST)
+        missing = Names(total - present, tuple(clean(f"{stem}-{n:05}-of-{total:0{width}}.{ext}") for n in lost))
+        found.append(Numbering(stem=clean(stem), ext=ext, total=total, present=present, missing=missing))
+    return tuple(found[:20])
+
+
+def is_tokenizer(name: str) -> bool:
+    """Whether a file of this name holds a vocabulary, or the code of a tokenizer of the model's own."""
+    return name in _TOKENIZERS or name.endswith(".tiktoken") or name.startswith("tokenization_")
