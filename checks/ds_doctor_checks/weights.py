@@ -5,6 +5,8 @@ Structure only: whether the bytes are the right ones takes a hash of every file,
 
 from __future__ import annotations
 
+import shlex
+
 from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, not_applicable, undecided
 from ds_doctor.probes.model_folder import ModelFolder
 
@@ -35,8 +37,8 @@ def the_model_is_where_it_should_be(model: ModelFolder) -> Findings:
         yield found(
             "weights-hub-ref-broken",
             on=model.hub.repo,
-            repo=model.hub.repo,
-            revision=model.hub.revision,
+            repo=shlex.quote(model.hub.repo),
+            revision=shlex.quote(model.hub.revision),
             commit=model.hub.commit or "?",
             snapshots=model.hub.snapshots,
             problem=model.hub.problem,
