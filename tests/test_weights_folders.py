@@ -14,7 +14,7 @@ import pytest
 
 import weights_builder as build
 from ds_doctor import engine
-from ds_doctor.host import Asked, Host
+from ds_doctor.host import Asked, Host, ReplayedHost, RootedHost, record
 from ds_doctor.model import Absent, Outcome, Result
 from ds_doctor.probes.model_folder import ModelFolder, model_folder
 from support import doctor, module_checks
@@ -256,10 +256,10 @@ def test_an_empty_folder_has_no_weights(tmp_path: Path) -> None:
 
 
 def test_a_name_that_breaks_lines_or_encodings_breaks_nothing(tmp_path: Path) -> None:
-    folder = build.sharded(tmp_path / "m\n\udcff")
+    folder = build.sharded(tmp_path / "m\n\udcff", index=False)
     (folder / "a\nb\udcfe.safetensors").write_bytes(b"")
     fact = look(folder)
-    assert faults(fact) == {"file-empty", "extra-shards"}
+    assert faults(fact) == {"file-empty"}
     assert "a\nb\ufffd.safetensors" in {f.name for f in fact.weights}
 
 
@@ -340,6 +340,63 @@ def test_gguf_needs_no_configuration_and_is_not_judged(tmp_path: Path) -> None:
     assert judge(fact)["weights-header-malformed"].status == "unknown"
     (tmp_path / "m-Q4_K_M.gguf").write_bytes(b"\x01\x02\x03\x04rubbish")
     assert faults(look(tmp_path)) == {"not-weights", "config-missing", "tokenizer-missing"}
+
+
+def test_files_that_no_engine_loads_may_be_pointers(tmp_path: Path) -> None:
+    folder = build.sharded(tmp_path / "m")
+    for name in ("pytorch_model.bin", "consolidated.safetensors", "m.gguf"):
+        (folder / name).write_bytes(build.LFS)
+    assert faults(look(folder)) == set()
+    (folder / "model.safetensors.index.json").unlink()
+    (folder / "consolidated.safetensors").unlink()
+    assert faults(look(folder)) == set()
+
+
+def test_the_draft_layers_beside_an_index_are_loaded_and_no_stray(tmp_path: Path) -> None:
+    folder = build.sharded(tmp_path / "m")
+    (folder / "mtp.safetensors").write_bytes(build.safetensors(["mtp"]))
+    assert faults(look(folder)) == set()
+    cut(folder / "mtp.safetensors", 1)
+    assert faults(look(folder)) == {"shard-truncated"}
+
+
+def test_an_index_may_name_files_in_folders_and_of_any_name(tmp_path: Path) -> None:
+    folder = build.single(tmp_path)
+    (folder / "model.safetensors").unlink()
+    (folder / "part").mkdir()
+    (folder / "part" / "x.safetensors").write_bytes(build.safetensors(["a"]))
+    (folder / "optimizer_like.safetensors").write_bytes(build.safetensors(["b"]))
+    build.write_index(folder, {"a": "part/x.safetensors", "b": "./optimizer_like.safetensors"}, 128)
+    assert faults(look(folder)) == set()
+    cut(folder / "part" / "x.safetensors", 1)
+    assert faults(look(folder)) == {"shard-truncated"}
+    (folder / "part" / "x.safetensors").unlink()
+    assert faults(look(folder)) == {"shard-missing"}
+
+
+def test_a_gguf_repository_with_its_quantisation_is_found_or_downloaded(tmp_path: Path) -> None:
+    env = {"HF_HUB_CACHE": str(tmp_path)}
+    with pytest.raises(Absent, match="model-not-downloaded"):
+        look(None, env, ("vllm", "serve", "org/name-GGUF:Q4_K_M"))
+    build.hub(tmp_path, "org/name-GGUF")
+    assert faults(look(None, env, ("vllm", "serve", "org/name-GGUF:Q4_K_M"))) == set()
+
+
+def test_a_model_under_another_root_is_found_whole(tmp_path: Path) -> None:
+    build.hub(tmp_path / "cache")
+    (tmp_path / "m").symlink_to(f"/cache/models--org--name/snapshots/{build.COMMIT}")
+    fact = model_folder(RootedHost(str(tmp_path), Asked(model="/m")))
+    assert faults(fact) == set()
+
+
+def test_recorded_calls_give_the_same_fact_again(tmp_path: Path) -> None:
+    folder = build.hub(tmp_path)
+    shard2(folder).unlink()
+    calls: dict[str, Any] = {}
+    asked = Asked(model=str(folder))
+    fact = model_folder(record(Host(asked, {}), calls))
+    kept = json.loads(msgspec.json.encode(calls))
+    assert model_folder(ReplayedHost(kept, {}, asked)) == fact
 
 
 # -- the hub cache --------------------------------------------------------------------------------------------------

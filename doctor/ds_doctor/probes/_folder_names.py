@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterable
 
 import msgspec
 
@@ -16,7 +17,9 @@ _NUMBERED = re.compile(
 _PYTORCH = re.compile(r"(pytorch_model.*|consolidated.*|model.*)\.(bin|pt|pth)\Z", re.DOTALL)
 LEFTOVER = re.compile(r".*\.(incomplete|part|partial|aria2|tmp|crdownload|download|temp|_____temp)\Z", re.DOTALL)
 # Mistral's own single file beside the hub's shards: a second copy that the engines leave alone.
-SECOND_COPY = re.compile(r"consolidated.*\.safetensors\Z", re.DOTALL)
+_SECOND_COPY = re.compile(r"consolidated.*\.safetensors\Z", re.DOTALL)
+# SGLang also loads this one where an index does not name it (sglang/srt/model_loader/weight_utils.py).
+_BESIDE_INDEX = "mtp.safetensors"
 _NOT_THE_MODEL = re.compile(r"(adapter_model|optimizer|scheduler|training_args|rng_state).*\Z", re.DOTALL)
 _TOKENIZERS = (
     "tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt", "tiktoken.model", "spiece.model",
@@ -60,6 +63,26 @@ def numbering(names: list[str]) -> tuple[Numbering, ...]:
         missing = Names(total - present, tuple(clean(f"{stem}-{n:05}-of-{total:0{width}}.{ext}") for n in lost))
         found.append(Numbering(stem=clean(stem), ext=ext, total=total, present=present, missing=missing))
     return tuple(found[:20])
+
+
+def loaded(names: list[str], index: Iterable[str] | None) -> list[str]:
+    """Those of the names that an engine loads as weights: what the index names where one was read; otherwise all
+    safetensors files, or where there are none the PyTorch ones, or the GGUF ones (vLLM's --load-format auto). A
+    clone may hold the rest as mere pointers without harm."""
+    if index is not None:
+        of_index = set(index)
+        return [n for n in names if n in of_index or n == _BESIDE_INDEX]
+    names = [n for n in names if is_weights(n)]
+    for ends in (".safetensors", (".bin", ".pt", ".pth"), ".gguf"):
+        some = [n for n in names if n.endswith(ends)]
+        if some:
+            return some
+    return []
+
+
+def is_stray(name: str) -> bool:
+    """Whether a file of this name, which the index does not name, is one too many."""
+    return name.endswith(".safetensors") and is_weights(name) and name != _BESIDE_INDEX and not _SECOND_COPY.match(name)
 
 
 def is_tokenizer(name: str) -> bool:

@@ -150,12 +150,13 @@ def _local(host: Host, given: str, source: str, path: str, launch: Launch) -> Pl
 
 def _cached(host: Host, given: str, source: str, launch: Launch) -> Place:
     missing = Place(given=given, source=source, path=None, launch=launch)
-    if not _HUB_ID.match(given):
+    repo = given.partition(":")[0]  # vLLM takes ORG/NAME:QUANTISATION for a GGUF repository
+    if not _HUB_ID.match(repo):
         return missing
     env = {**host.env, **launch.variables}
     cache = launch.options.get("--download-dir") or hub_cache(env)
     if cache is not None:
-        folder = f"{cache}/models--{given.replace('/', '--')}"
+        folder = f"{cache}/models--{repo.replace('/', '--')}"
         if is_there(host, folder + "/snapshots"):
             return _repository(host, given, source, folder, launch)
     offline = any(env.get(n, "").upper() in _TRUE for n in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))

@@ -76,6 +76,8 @@ def parse(text: bytes) -> Parsed:
         raise NotAnIndex("no-weight-map") from None
     except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError):
         raise NotAnIndex("not-json") from None
+    if not file.weight_map:
+        raise NotAnIndex("no-weight-map")
     tensors_of: dict[str, set[str]] = {}
     for tensor, name in file.weight_map.items():
         tensors_of.setdefault(name.removeprefix("./"), set()).add(tensor)

@@ -5,13 +5,14 @@ Reads names, sizes, the index and each shard's header, never a tensor: 48 shards
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import msgspec
 
 from ..api import Absent, Denied, Host, Malformed, Trouble, probe
 from . import _model_place, _shard_index
-from ._folder_names import LEFTOVER, SECOND_COPY, Numbering, is_tokenizer, is_weights, numbering
+from ._folder_names import LEFTOVER, Numbering, is_stray, is_tokenizer, loaded, numbering
 from ._model_place import Hub, Place, is_there, names_in
 from ._shard_index import Names, ShardIndex, names_of
 from ._weight_file import HEAD, Seen, WeightFile, clean, look, pointer_size, sniff
@@ -47,7 +48,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class ModelFolder(msgspec.Struct, frozen=True, kw_only=True):
     """`given` and `source` (option, command) are what was asked; `path` is what it led to (None: nothing is there); `layout`:
-    missing, folder, file, or what it is instead (fifo, denied, unreadable ...). `weights` are the weight files,
+    missing, folder, file, or what it is instead (fifo, denied, unreadable ...). `weights` are the weight files that an engine loads,
     `weights_unseen` how many more there are beyond the limit or the time. `small` are the configuration files (kind ok,
     not-json, or a kind as of weight files). `config_elsewhere` and `tokenizer_elsewhere`: a launch option puts them somewhere
     else. `leftovers` are half downloads. `weights_bytes` is the size of the weight files looked into."""
@@ -150,17 +151,17 @@ def model_folder(host: Host) -> ModelFolder:
 def _folder(host: Host, place: Place, path: str, names: list[str]) -> ModelFolder:
     there = set(names)
     parsed, index = _index(host, path, there)
-    weights = [n for n in names if is_weights(n)]
     if parsed is not None:
         deeper = (n for n in sorted(parsed.tensors_of) if "/" in n and not _shard_index.escapes(n))
-        weights += [n for n in deeper if is_there(host, f"{path}/{n}")][:FILES_LIMIT]
+        names = names + [n for n in itertools.islice(deeper, FILES_LIMIT) if is_there(host, f"{path}/{n}")]
+    weights = loaded(names, None if parsed is None else parsed.tensors_of)
     seen: dict[str, Seen] = {}
     for name in weights[:FILES_LIMIT]:
         if host.time_left_s() < 0.5:  # a slow file system: say how far it went rather than nothing
             break
         seen[name] = look(host, f"{path}/{name}", name)
     if parsed is not None and index is not None:
-        index = _beside_headers(parsed, index, weights, seen)
+        index = _beside_headers(parsed, index, names, seen)
     small, config = _small_files(host, path, there)
     options = place.launch.options
     return ModelFolder(
@@ -169,7 +170,7 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> ModelFolde
         path=clean(path),
         layout="folder",
         hub=place.hub,
-        files=len(names),
+        files=len(there),
         weights=tuple(s.file for s in seen.values()),
         weights_unseen=len(weights) - len(seen),
         weights_bytes=sum(s.file.size for s in seen.values()),
@@ -208,16 +209,14 @@ def _index(host: Host, path: str, there: set[str]) -> tuple[_shard_index.Parsed 
 
 
 def _beside_headers(
-    parsed: _shard_index.Parsed, index: ShardIndex, weights: list[str], seen: dict[str, Seen]
+    parsed: _shard_index.Parsed, index: ShardIndex, names: list[str], seen: dict[str, Seen]
 ) -> ShardIndex:
-    there = set(weights)
+    there = set(names)
     outside = {n for n in parsed.tensors_of if _shard_index.escapes(n)}
     readable = {n: s for n, s in seen.items() if n in parsed.tensors_of and s.file.kind == "safetensors"}
     differ = _shard_index.compare(parsed, {n: s.names for n, s in readable.items()})
     every = len(readable) == len(parsed.tensors_of)
-    extra = [
-        n for n in weights if n.endswith(".safetensors") and n not in parsed.tensors_of and not SECOND_COPY.match(n)
-    ]
+    extra = (n for n in names if n not in parsed.tensors_of and is_stray(n))
     return msgspec.structs.replace(
         index,
         missing=names_of(n for n in parsed.tensors_of if n not in there and n not in outside),
