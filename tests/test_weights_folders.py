@@ -273,6 +273,15 @@ def test_a_hundred_thousand_files_are_bounded(tmp_path: Path) -> None:
     assert len(msgspec.json.encode(fact)) < 200_000
 
 
+def test_a_header_of_a_hundred_megabytes_costs_nothing_and_is_unknown(tmp_path: Path) -> None:
+    build.small(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes((90_000_000).to_bytes(8, "little") + b'{"a')
+    os.truncate(tmp_path / "model.safetensors", 95_000_000)
+    fact = look(tmp_path)
+    assert faults(fact) == set()
+    assert judge(fact)["weights-header-malformed"].status == "unknown"
+
+
 def test_what_was_not_looked_into_is_unknown(tmp_path: Path) -> None:
     fact = msgspec.structs.replace(look(build.single(tmp_path)), weights_unseen=3)
     assert judge(fact)["weights-lfs-pointer"].status == "unknown"
