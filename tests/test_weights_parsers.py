@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import weights_builder as build
 from ds_doctor.model import Malformed
 from ds_doctor.probes import _safetensors, _shard_index, _weight_file
+from ds_doctor.probes._folder_look import parse_config
 from ds_doctor.probes._folder_names import is_weights, numbering
 from ds_doctor.probes._model_place import hub_cache, parse_command
-from ds_doctor.probes.model_folder import parse_config
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

@@ -6,8 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from ds_doctor.api import Findings, NotApplicable, Undecided, undecided
-from ds_doctor.probes._weight_file import WeightFile
-from ds_doctor.probes.model_folder import ModelFolder
+from ds_doctor.probes.model_folder import ModelFolder, WeightFile
 
 NOT_WEIGHTS = {
     "html": "HTML",

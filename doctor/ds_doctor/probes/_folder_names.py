@@ -6,10 +6,9 @@ import itertools
 import re
 from collections.abc import Iterable
 
-import msgspec
-
-from ._shard_index import FIRST, Names
+from ._shard_index import FIRST
 from ._weight_file import clean
+from .model_folder import Names, Numbering
 
 _NUMBERED = re.compile(
     r"(?P<stem>.*?)-?(?P<number>\d{1,6})-of-(?P<total>\d{1,6})\.(?P<ext>safetensors|bin|gguf)\Z", re.DOTALL
@@ -25,16 +24,6 @@ _TOKENIZERS = (
     "tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt", "tiktoken.model", "spiece.model",
     "sentencepiece.bpe.model",
 )  # fmt: skip
-
-
-class Numbering(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The files `<stem>-00001-of-000NN.<ext>` of one total: how many there are, which are not."""
-
-    stem: str
-    ext: str
-    total: int
-    present: int
-    missing: Names = Names()
 
 
 def is_weights(name: str) -> bool:

@@ -8,6 +8,7 @@ import msgspec
 
 from ..api import Absent, Host, Trouble
 from ._weight_file import clean
+from .model_folder import Hub
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?\Z")
 _REMOTE = re.compile(r"[a-z][a-z0-9+]*://", re.IGNORECASE)
@@ -24,17 +25,6 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, str] = {}
     variables: dict[str, str] = {}
     container: bool = False
-
-
-class Hub(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A repository in the hub cache: its id, the revision asked for, the commit it means. `problem`: no-ref (no refs/<revision>
-    and not exactly one snapshot), ref-dangling (the commit has no snapshot folder), ref-malformed."""
-
-    repo: str
-    revision: str = "main"
-    commit: str | None = None
-    snapshots: int = 0
-    problem: str | None = None
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):

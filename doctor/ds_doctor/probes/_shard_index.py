@@ -7,40 +7,10 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from ._weight_file import clean
+from .model_folder import Names
 
 LIMIT = 64 << 20  # bytes; 96,085 tensors take about 9 MB
 FIRST = 5  # names kept of each kind; the count is whole
-
-
-class Names(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How many there are, and the first few."""
-
-    count: int = 0
-    first: tuple[str, ...] = ()
-
-
-class ShardIndex(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`problem`: not-json, no-weight-map, too-large, or the kind of a file that is no index; None: it was read. `files` and
-    `tensors` are counts of what it names. `missing`: files that are not there; `escapes`: file names that lead out of the
-    folder; `not_indexed_files`: numbered or plain weight files that it does not name. Against the headers that could be
-    read: `absent` tensors (in no header; an output head, which tied models leave out, apart in `absent_heads`),
-    `misplaced` ones (in another file), `twice` (in several files of the index), `not_indexed` (in a header only).
-    `total_size` is what it claims, `tensor_bytes` the sum of the headers' tensors."""
-
-    name: str
-    problem: str | None = None
-    files: int = 0
-    tensors: int = 0
-    missing: Names = Names()
-    escapes: Names = Names()
-    not_indexed_files: Names = Names()
-    absent: Names = Names()
-    absent_heads: Names = Names()
-    misplaced: Names = Names()
-    twice: Names = Names()
-    not_indexed: Names = Names()
-    total_size: int | None = None
-    tensor_bytes: int | None = None
 
 
 class _File(msgspec.Struct):

@@ -8,6 +8,7 @@ import msgspec
 
 from ..api import Absent, Denied, Host, Trouble
 from . import _safetensors
+from .model_folder import WeightFile
 
 HEAD = 4096  # bytes of the first read: holds a pointer, an error page's start, and most small headers
 # Bytes of a header that is parsed: 96,085 tensors take about 10 MB; a made-up header of the format's 100 MB would take
@@ -16,29 +17,6 @@ PARSED = 32 << 20
 LFS = b"version https://git-lfs.github.com/spec/v1"  # github.com/git-lfs/git-lfs docs/spec.md
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _LFS_SIZE = re.compile(rb"^size (\d{1,19})$", re.MULTILINE)
-
-
-class WeightFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`kind`: safetensors, gguf, pytorch, lfs-pointer, html, xml, text, zeros, zip, empty, malformed (the `error` of the
-    safetensors library with its tensor and numbers), other, header-not-parsed (too
-    long for this); dangling (a link to nothing), missing, denied, unreadable, or a
-    file type that is no file (fifo, directory, character ...). Sizes in bytes: `size` as it is, `expected_size` as the
-    header says, `should_be` as the LFS pointer says."""
-
-    name: str
-    kind: str
-    size: int = 0
-    header_bytes: int | None = None
-    expected_size: int | None = None
-    tensors: int = 0
-    unknown_dtypes: tuple[str, ...] = ()
-    error: str | None = None
-    tensor: str | None = None
-    want: int | None = None
-    got: int | None = None
-    should_be: int | None = None
-    version: int | None = None
-    target: str | None = None
 
 
 class Seen(msgspec.Struct, frozen=True):
