@@ -138,7 +138,7 @@ def _asked(options: Options) -> tuple[Asked, snapshot.Snapshot | None]:
             raise Usage(str(e)) from None
         return kept.asked, kept
     model = options.model
-    if model is not None and options.root is None:
+    if model is not None and options.root is None and os.path.lexists(model):  # else it may be a hub id
         model = os.path.abspath(model)
     python = _python(options.python, options.root)
     return Asked(command=redact(options.command), python=python, model=model), None

@@ -1,0 +1,79 @@
+"""What the names in a model folder tell: weights, numbered sets, tokenizers, half downloads; asks nothing, judges nothing."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable
+
+from ._shard_index import FIRST
+from ._weight_file import clean
+from .model_folder import Names, Numbering
+
+_NUMBERED = re.compile(
+    r"(?P<stem>.*?)-?(?P<number>\d{1,6})-of-(?P<total>\d{1,6})\.(?P<ext>safetensors|bin|gguf)\Z", re.DOTALL
+)
+_PYTORCH = re.compile(r"(pytorch_model.*|consolidated.*|model.*)\.(bin|pt|pth)\Z", re.DOTALL)
+LEFTOVER = re.compile(r".*\.(incomplete|part|partial|aria2|tmp|crdownload|download|temp|_____temp)\Z", re.DOTALL)
+# Mistral's own single file beside the hub's shards: a second copy that the engines leave alone.
+_SECOND_COPY = re.compile(r"consolidated.*\.safetensors\Z", re.DOTALL)
+# SGLang also loads this one where an index does not name it (sglang/srt/model_loader/weight_utils.py).
+_BESIDE_INDEX = "mtp.safetensors"
+_NOT_THE_MODEL = re.compile(r"(adapter_model|optimizer|scheduler|training_args|rng_state).*\Z", re.DOTALL)
+_TOKENIZERS = (
+    "tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt", "tiktoken.model", "spiece.model",
+    "sentencepiece.bpe.model",
+)  # fmt: skip
+
+
+def is_weights(name: str) -> bool:
+    """Whether an engine would take a file of this name for the model's weights."""
+    if _NOT_THE_MODEL.match(name):
+        return False
+    return name.endswith((".safetensors", ".gguf")) or bool(_PYTORCH.match(name))
+
+
+def numbering(names: list[str]) -> tuple[Numbering, ...]:
+    """The numbered sets among the names."""
+    sets: dict[tuple[str, str, int], set[int]] = {}
+    digits: dict[tuple[str, str, int], int] = {}
+    for name in names:
+        m = _NUMBERED.match(name)
+        if m and int(m["total"]) > 0:
+            sets.setdefault((m["stem"], m["ext"], int(m["total"])), set()).add(int(m["number"]))
+            digits[m["stem"], m["ext"], int(m["total"])] = len(m["total"])
+    found = []
+    for (stem, ext, total), numbers in sorted(sets.items()):
+        first = 0 if 0 in numbers and total not in numbers else 1
+        due = range(first, first + total)
+        present = sum(n in due for n in numbers)
+        width = digits[stem, ext, total]
+        lost = itertools.islice((n for n in due if n not in numbers), FIRST)
+        missing = Names(total - present, tuple(clean(f"{stem}-{n:05}-of-{total:0{width}}.{ext}") for n in lost))
+        found.append(Numbering(stem=clean(stem), ext=ext, total=total, present=present, missing=missing))
+    return tuple(found[:20])
+
+
+def loaded(names: list[str], index: Iterable[str] | None) -> list[str]:
+    """Those of the names that an engine loads as weights: what the index names where one was read; otherwise all
+    safetensors files, or where there are none the PyTorch ones, or the GGUF ones (vLLM's --load-format auto). A
+    clone may hold the rest as mere pointers without harm."""
+    if index is not None:
+        of_index = set(index)
+        return [n for n in names if n in of_index or n == _BESIDE_INDEX]
+    names = [n for n in names if is_weights(n)]
+    for ends in (".safetensors", (".bin", ".pt", ".pth"), ".gguf"):
+        some = [n for n in names if n.endswith(ends)]
+        if some:
+            return some
+    return []
+
+
+def is_stray(name: str) -> bool:
+    """Whether a file of this name, which the index does not name, is one too many."""
+    return name.endswith(".safetensors") and is_weights(name) and name != _BESIDE_INDEX and not _SECOND_COPY.match(name)
+
+
+def is_tokenizer(name: str) -> bool:
+    """Whether a file of this name holds a vocabulary, or the code of a tokenizer of the model's own."""
+    return name in _TOKENIZERS or name.endswith(".tiktoken") or name.startswith("tokenization_")

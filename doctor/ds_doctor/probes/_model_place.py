@@ -1,0 +1,195 @@
+"""Where the model lies: the option or the command's model argument, a folder, a file, or the Hugging Face hub cache; never judges."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from ..api import Absent, Host, Trouble
+from ._weight_file import clean
+from .model_folder import Hub
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?\Z")
+_REMOTE = re.compile(r"[a-z][a-z0-9+]*://", re.IGNORECASE)
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
+_CONTAINERS = ("docker", "podman", "nerdctl", "kubectl", "ssh", "apptainer", "singularity", "enroot")
+_COMMIT = re.compile(r"[0-9a-f]{7,64}\Z")
+_TRUE = ("1", "ON", "YES", "TRUE")  # huggingface_hub/constants.py ENV_VARS_TRUE_VALUES
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """What a launch command says of its model: options by name, and variables given in front."""
+
+    model: str | None = None
+    options: dict[str, str] = {}
+    variables: dict[str, str] = {}
+    container: bool = False
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """`path` None: nothing is there."""
+
+    given: str
+    source: str
+    path: str | None
+    hub: Hub | None = None
+    repo_folder: str | None = None
+    launch: Launch = Launch()
+
+
+def parse_command(command: tuple[str, ...]) -> Launch:
+    """The model of `vllm serve PATH`, `--model PATH`, `--model=PATH`, `--model-path PATH`; none inside a container's command."""
+    words = list(command)
+    variables: dict[str, str] = {}
+    if words and words[0].rpartition("/")[2] == "env":
+        words.pop(0)
+    while words and (m := _ASSIGNMENT.match(words[0])):
+        variables[m[1]] = m[2]
+        words.pop(0)
+    if any(w.rpartition("/")[2] in _CONTAINERS for w in words[:2]):
+        return Launch(container=True)  # its paths are another file system's
+    options: dict[str, str] = {}
+    for i, word in enumerate(words):
+        if word.startswith("--"):
+            name, equals, value = word.partition("=")
+            following = words[i + 1] if i + 1 < len(words) and not words[i + 1].startswith("-") else ""
+            options[name.replace("_", "-")] = value if equals else following
+    model = options.get("--model") or options.get("--model-path") or _served(words)
+    return Launch(model=model or None, options=options, variables=variables)
+
+
+def _served(words: list[str]) -> str | None:
+    for i, word in enumerate(words[:-1]):
+        if word == "serve" and i > 0 and words[i - 1].rpartition("/")[2].startswith(("vllm", "python", "sglang")):
+            return None if words[i + 1].startswith("-") else words[i + 1]
+    return None
+
+
+def hub_cache(env: dict[str, str]) -> str | None:
+    """The hub cache's folder (huggingface_hub/constants.py); None without HOME."""
+    home = env.get("HOME", "")
+    for name, below in (("HF_HUB_CACHE", ""), ("HUGGINGFACE_HUB_CACHE", ""), ("HF_HOME", "/hub")):
+        value = env.get(name, "")
+        if value.startswith("~/") and home:
+            value = home + value[1:]
+        if value.startswith("/"):
+            return value.rstrip("/") + below
+    base = env.get("XDG_CACHE_HOME", "")
+    if not base.startswith("/"):
+        if not home.startswith("/"):
+            return None
+        base = home + "/.cache"
+    return base.rstrip("/") + "/huggingface/hub"
+
+
+def find(host: Host) -> Place:
+    """The model that was asked for. Absent when none was, or when the engine would fetch it from elsewhere."""
+    launch = parse_command(host.asked.command)
+    source = "option" if host.asked.model is not None else "command"
+    given = host.asked.model if host.asked.model is not None else launch.model
+    if given is None and launch.container:
+        raise Absent("model-in-container")
+    if given is None:
+        raise Absent("no-model-given")
+    if launch.options.get("--load-format") == "dummy":
+        raise Absent("weights-dummy")
+    if _REMOTE.match(given):
+        raise Absent("model-is-remote", model=clean(given.partition("?")[0].rpartition("@")[2]))
+    path = _absolute(host, given, source)
+    if is_there(host, path):
+        return _local(host, given, source, path, launch)
+    return _cached(host, given, source, launch)
+
+
+def _absolute(host: Host, given: str, source: str) -> str:
+    if given.startswith("/"):
+        return given
+    home = host.env.get("HOME", "")
+    if given.startswith("~/") and source == "option" and home.startswith("/"):
+        return home + given[1:]
+    return host.real(".").rstrip("/") + "/" + given
+
+
+def is_there(host: Host, path: str) -> bool:
+    """Whether something stands at the path, also a link to nothing or a thing that may not be looked at."""
+    try:
+        host.lstat(path)
+    except Absent:
+        return False
+    except Trouble:
+        return True
+    return True
+
+
+def _local(host: Host, given: str, source: str, path: str, launch: Launch) -> Place:
+    path = path.rstrip("/") or "/"
+    parts = path.split("/")
+    # The engines take a folder as it is; only a person who gives the repository's folder means its snapshot.
+    if source == "option" and parts[-1].startswith("models--"):
+        if is_there(host, path + "/snapshots"):
+            return _repository(host, given, source, path, launch)
+    if len(parts) > 3 and parts[-2] == "snapshots" and parts[-3].startswith("models--"):
+        repo_folder = "/".join(parts[:-2])
+        hub = Hub(
+            repo=_repo_id(parts[-3]), commit=clean(parts[-1]), snapshots=len(names_in(host, repo_folder + "/snapshots"))
+        )
+        return Place(given=given, source=source, path=path, hub=hub, repo_folder=repo_folder, launch=launch)
+    return Place(given=given, source=source, path=path, launch=launch)
+
+
+def _cached(host: Host, given: str, source: str, launch: Launch) -> Place:
+    missing = Place(given=given, source=source, path=None, launch=launch)
+    repo = given.partition(":")[0]  # vLLM takes ORG/NAME:QUANTISATION for a GGUF repository
+    if not _HUB_ID.match(repo):
+        return missing
+    env = {**host.env, **launch.variables}
+    cache = launch.options.get("--download-dir") or hub_cache(env)
+    if cache is not None:
+        folder = f"{cache}/models--{repo.replace('/', '--')}"
+        if is_there(host, folder + "/snapshots"):
+            return _repository(host, given, source, folder, launch)
+    offline = any(env.get(n, "").upper() in _TRUE for n in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
+    elsewhere = any(env.get(n, "").upper() in _TRUE for n in ("VLLM_USE_MODELSCOPE", "SGLANG_USE_MODELSCOPE"))
+    if source == "command" and (elsewhere or not offline):
+        raise Absent("model-not-downloaded", model=clean(given))
+    return missing
+
+
+def _repository(host: Host, given: str, source: str, folder: str, launch: Launch) -> Place:
+    revision = launch.options.get("--revision") or "main"
+    repo = _repo_id(folder.rpartition("/")[2])
+    snapshots = names_in(host, folder + "/snapshots")
+    commit, problem = _commit(host, folder, revision, snapshots)
+    hub = Hub(
+        repo=repo, revision=clean(revision), commit=commit and clean(commit), snapshots=len(snapshots), problem=problem
+    )
+    path = f"{folder}/snapshots/{commit}" if commit is not None and problem is None else folder
+    return Place(given=given, source=source, path=path, hub=hub, repo_folder=folder, launch=launch)
+
+
+def _commit(host: Host, folder: str, revision: str, snapshots: list[str]) -> tuple[str | None, str | None]:
+    if revision in snapshots:
+        return revision, None
+    try:
+        commit = host.text(f"{folder}/refs/{revision}", limit=4096).strip()
+    except Absent:
+        only = snapshots[0] if len(snapshots) == 1 and revision == "main" else None
+        return only, None if only else "no-ref"
+    except Trouble:
+        return None, "ref-malformed"
+    if not _COMMIT.match(commit):
+        return None, "ref-malformed"
+    return commit, None if commit in snapshots else "ref-dangling"
+
+
+def _repo_id(folder: str) -> str:
+    return clean(folder.removeprefix("models--").replace("--", "/", 1))
+
+
+def names_in(host: Host, path: str) -> list[str]:
+    """The names in a folder; none where it cannot be listed."""
+    try:
+        return host.names(path)
+    except Trouble:
+        return []
