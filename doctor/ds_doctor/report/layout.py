@@ -24,6 +24,8 @@ def cells(text: str) -> int:
 
 def wrap(text: str, width: int) -> list[str]:
     """Lines of at most `width` cells (longer only where one word is)."""
+    if not text.isascii():
+        width -= 2  # room for the one closing mark that may not begin a line
     lines: list[str] = []
     line = ""
     used = 0
