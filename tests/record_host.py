@@ -18,7 +18,8 @@ from typing import Any
 
 import msgspec
 
-from ds_doctor import __version__, engine, probes, snapshot
+from ds_doctor import __version__, probes, snapshot
+from ds_doctor.gather import gather
 from ds_doctor.host import Asked, Host, record
 from ds_doctor.model import Outcome
 from ds_doctor.probes import environment
@@ -69,7 +70,7 @@ def main() -> None:
     for fact in every_fact():
         calls: dict[str, Any] = {}
         host = record(Host(asked), calls)
-        outcomes.update(engine.gather(host, [fact], 30))
+        outcomes.update(gather(host, [fact], 30))
         small = {k: v for k, v in calls.items() if len(msgspec.json.encode(v)) <= CALL_LIMIT}
         outcome = outcomes[fact]
         kept[fact_name(fact)] = {"left_out": sorted(set(calls) - set(small)), "calls": small, "outcome": outcome}

@@ -118,7 +118,15 @@ def test_a_broken_rules_file_is_one_line_and_status_2(tmp_path: Path, content: b
 
 def test_a_site_changes_a_level_and_turns_a_rule_off(tmp_path: Path) -> None:
     snapshot = tmp_path / "snapshot.json"
-    facts = {"modules": {"value": {"loaded": ["nouveau"]}}}
+    card = {
+        "bdf": "0000:01:00.0",
+        "device": "0x2335",
+        "driver": "nouveau",
+        "answers": True,
+        "numa_node": None,
+        "bridges": [],
+    }
+    facts = {"pci": {"value": {"gpus": [card], "switches": []}}}
     snapshot.write_text(
         json.dumps({"schema": "ds-doctor.snapshot/1", "tool": {}, "recorded_at": "", "asked": {}, "facts": facts})
     )

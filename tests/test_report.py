@@ -72,7 +72,15 @@ def test_text_shows_verdict_host_gpus_links_faults_reasons_and_exit_status(lang:
     text = render("text", report(lang, every_status()), lang)
     first = text.splitlines()[0]
     assert words.word("verdict.fail", lang) in first
-    for part in ("node1", "NVIDIA H200", "NV18", "driver-nouveau", "nvidia-smi", "$ vllm serve", "https://docs.nvidia.com"):
+    for part in (
+        "node1",
+        "NVIDIA H200",
+        "NV18",
+        "driver-nouveau",
+        "nvidia-smi",
+        "$ vllm serve",
+        "https://docs.nvidia.com",
+    ):
         assert part in text
     assert words.word("exit.1", lang) in text
     assert "\x1b" not in text

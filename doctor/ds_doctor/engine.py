@@ -1,7 +1,6 @@
-"""Gathers the facts that the chosen checks want and judges them; knows no subject, prints nothing, never ends the run.
+"""Chooses the checks, judges the facts that were gathered, and concludes; knows no subject, prints nothing.
 
-Each probe runs in a daemon thread of its own under one deadline; the checks then run one after the other. A probe or
-check that raises, hangs or answers nonsense costs its own rules and nothing else.
+A check that raises, hangs or answers nonsense costs its own rules and nothing else.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from typing import Any, Literal
 import msgspec
 
 from . import catalogue as cat
-from .host import Host
 from .model import (
     STATUSES,
     Finding,
@@ -26,11 +24,10 @@ from .model import (
     Reason,
     Result,
     Status,
-    Trouble,
     Undecided,
     Verdict,
 )
-from .registry import Check, Plugin, fact_name, load_plugins, one_line, probe_of
+from .registry import Check, Plugin, fact_name, load_plugins, one_line
 
 RESERVE_S = 1.0  # of the whole time, kept for judging and reporting
 LEAST_S = 0.05  # a check that gets no more has had a hundred times what it needs
@@ -160,64 +157,10 @@ def chosen(doctor: Doctor, choice: Choice) -> tuple[list[Check], set[str], set[s
     return [one for one in doctor.checks if rules.intersection(one.rules)], rules, required
 
 
-# -- gathering -----------------------------------------------------------------------------------------------------
-
-
 def wanted(checks: Iterable[Check]) -> list[type]:
     """The facts that the checks want, each once, in a stable order."""
     facts = {want.fact: None for one in checks for want in one.wants}
     return sorted(facts, key=lambda f: (not getattr(f, "slow", False), f.__module__, f.__name__))
-
-
-def gather(
-    host: Host, facts: Iterable[type], timeout_s: float, waiting: Callable[[list[str], float], None] | None = None
-) -> dict[type, Outcome]:
-    """Ask every fact's probe at once. What has not answered in `timeout_s` is timed out and left behind.
-
-    `waiting(names, seconds)` is called a few times a second while probes are out.
-    """
-    start = time.monotonic()
-    host.deadline = start + timeout_s
-    answers: queue.SimpleQueue[tuple[type, Outcome]] = queue.SimpleQueue()
-    open_: dict[type, None] = {}
-    for fact in facts:
-        open_[fact] = None
-        threading.Thread(target=_ask, args=(host, fact, answers), daemon=True, name=fact.__name__).start()
-    outcomes: dict[type, Outcome] = {}
-    while open_:
-        left = start + timeout_s - time.monotonic()
-        if left <= 0:
-            break
-        try:
-            fact, outcome = answers.get(timeout=min(left, 0.25))
-        except queue.Empty:
-            if waiting is not None:
-                waiting([fact_name(f) for f in open_], time.monotonic() - start)
-            continue
-        outcomes[fact] = outcome
-        del open_[fact]
-    for fact in open_:
-        reason = Reason("probe-timed-out", {"fact": fact_name(fact), "timeout_s": round(timeout_s, 1)})
-        outcomes[fact] = Outcome(None, "timed-out", reason, timeout_s * 1000)
-    return outcomes
-
-
-def _ask(host: Host, fact: type, answers: queue.SimpleQueue[tuple[type, Outcome]]) -> None:
-    start = time.monotonic()
-
-    def ms() -> float:
-        return round((time.monotonic() - start) * 1000, 2)
-
-    try:
-        answer = probe_of(fact).ask(host)
-        if not isinstance(answer, fact):
-            raise TypeError(f"the probe gave {type(answer).__name__}, not {fact.__name__}")
-        outcome = Outcome(answer, None, None, ms())
-    except Trouble as t:
-        outcome = Outcome(None, t.kind, t.reason, ms())
-    except BaseException as e:  # noqa: BLE001 - whatever a probe raises costs that fact only
-        outcome = Outcome(None, "broken", Reason("probe-broken", {"fact": fact_name(fact), "error": one_line(e)}), ms())
-    answers.put((fact, outcome))
 
 
 # -- judging -------------------------------------------------------------------------------------------------------
@@ -226,16 +169,16 @@ def _ask(host: Host, fact: type, answers: queue.SimpleQueue[tuple[type, Outcome]
 def judge(
     checks: Iterable[Check], facts: Facts, catalogue: cat.Catalogue, rules: set[str], deadline: float | None = None
 ) -> list[Result]:
-    """One result for each of the rules, in the order of the checks; `deadline` is of time.monotonic()."""
+    """One result for each of the rules, in the order of the checks; `deadline` is of time.monotonic().
+
+    One thread judges them all. Where a check does not end, that thread is left behind and another goes on after it.
+    """
+    todo = list(checks)
+    work = _Work(todo, facts)
     results: list[Result] = []
-    for one in checks:
-        start = time.monotonic()
-        check_s = CHECK_S if deadline is None else min(CHECK_S, max(LEAST_S, deadline - start))
-        verdicts = _judge_in_time(one, facts, check_s)
-        ms = round((time.monotonic() - start) * 1000, 2)
-        for rule in one.rules:
-            if rule in rules:
-                results.append(_result(one, rule, verdicts, catalogue, ms))
+    for i, one in enumerate(todo):
+        came, ms = work.get(i, deadline)
+        results.extend(_result(one, rule, came, catalogue, ms) for rule in one.rules if rule in rules)
     return results
 
 
@@ -247,16 +190,35 @@ class _Judgement(msgspec.Struct):
     said: list[Finding | Verdict] = []
 
 
-def _judge_in_time(one: Check, facts: Facts, check_s: float) -> _Judgement:
-    ready = _inputs(one, facts)
-    if isinstance(ready, _Judgement):
-        return ready
-    box: queue.SimpleQueue[_Judgement] = queue.SimpleQueue()
-    threading.Thread(target=lambda: box.put(_judge(one, ready)), daemon=True, name=one.name).start()
-    try:
-        return box.get(timeout=check_s)
-    except queue.Empty:
-        return _Judgement("error", Reason("check-timed-out", {"check": one.name, "timeout_s": round(check_s, 2)}))
+class _Work:
+    """The checks being judged in the background, one after the other."""
+
+    def __init__(self, checks: list[Check], facts: Facts) -> None:
+        self.checks = checks
+        self.facts = facts
+        self._start(0)
+
+    def _start(self, first: int) -> None:
+        # A queue of its own for each thread: one that was left behind and comes back speaks to nobody.
+        self.done: queue.SimpleQueue[tuple[_Judgement, float]] = queue.SimpleQueue()
+        threading.Thread(target=self._run, args=(first, self.done), daemon=True, name="judge").start()
+
+    def _run(self, first: int, done: queue.SimpleQueue[tuple[_Judgement, float]]) -> None:
+        for one in self.checks[first:]:
+            start = time.monotonic()
+            ready = _inputs(one, self.facts)
+            came = ready if isinstance(ready, _Judgement) else _judge(one, ready)
+            done.put((came, round((time.monotonic() - start) * 1000, 2)))
+
+    def get(self, i: int, deadline: float | None) -> tuple[_Judgement, float]:
+        """What check `i` came to; they are asked for in order."""
+        check_s = CHECK_S if deadline is None else min(CHECK_S, max(LEAST_S, deadline - time.monotonic()))
+        try:
+            return self.done.get(timeout=check_s)
+        except queue.Empty:
+            self._start(i + 1)
+            reason = Reason("check-timed-out", {"check": self.checks[i].name, "timeout_s": round(check_s, 2)})
+            return _Judgement("error", reason), round(check_s * 1000, 2)
 
 
 def _inputs(one: Check, facts: Facts) -> list[Any] | _Judgement:

@@ -18,6 +18,10 @@ def main(argv: list[str] | None = None) -> None:
         sys.exit(2)
     status: object
     try:
+        if words[:1] == ["run"]:
+            from . import ahead
+
+            ahead.start(words)
         if words == ["run"]:  # what most people type needs no parser, whose import costs 20 ms
             from .judge import Options, run
 

@@ -11,12 +11,13 @@ from collections.abc import Iterable
 import msgspec
 
 from .. import __version__, catalogue, engine, snapshot
+from ..gather import Gathering
 from ..host import Asked, Host, RootedHost
 from ..model import Lang, Outcome
 from ..probes.environment import redact
 from ..report import FORMATS, document, render
 from ..report import host as host_words
-from . import Usage, files
+from . import Usage, ahead, files
 from .lang import from_locale
 
 LAST_RESORT_S = 3.0  # after the time is up, when even the interpreter hangs
@@ -175,9 +176,13 @@ def _gather(options: Options, asked: Asked, facts: list[type], deadline: float, 
     from .progress import Progress
 
     host = RootedHost(options.root, asked) if options.root is not None else Host(asked)
-    reserve = min(engine.RESERVE_S, options.timeout / 4)
+    due = max(time.monotonic() + 0.2, deadline - min(engine.RESERVE_S, options.timeout / 4))
+    gathering = Gathering(host, due)
+    if options.root is None:
+        ahead.join(gathering)
+    gathering.want(facts)
     with Progress(lang) as progress:
-        return engine.gather(host, facts, max(0.2, deadline - time.monotonic() - reserve), progress.waiting)
+        return gathering.collect(progress.waiting)
 
 
 def _replay(options: Options, kept: snapshot.Snapshot, facts: list[type]) -> dict[type, Outcome]:

@@ -210,19 +210,23 @@ def _command(page: _Page, label: str, command: str, number: str = "") -> None:
 
 
 def _unjudged(page: _Page, report: Report, quiet: bool) -> None:
-    reasons: dict[str, list[ResultDoc]] = {}
-    for result in report.results:
-        if result.status == "unknown" and (result.required or not quiet):
-            reasons.setdefault(result.reason or "?", []).append(result)
-    if not reasons:
-        return
-    page.add()
-    page.add(page.paint(page.word("unjudged"), "unknown"))
-    for reason, results in reasons.items():
-        names = ", ".join(r.rule + (f" ({page.word('required')})" if r.required else "") for r in results)
+    some = [r for r in report.results if r.status == "unknown" and (r.required or not quiet)]
+    if some:
+        page.add()
+        page.add(page.paint(page.word("unjudged"), "unknown"))
+        _by_reason(page, some)
+
+
+def _by_reason(page: _Page, results: Iterable[ResultDoc]) -> None:
+    """Each reason once, the rules that it holds for below it."""
+    reasons: dict[str, list[str]] = {}
+    for r in results:
+        name = r.rule + (f" ({page.word('required')})" if r.required else "")
+        reasons.setdefault(r.reason or "?", []).append(name)
+    for reason, names in reasons.items():
         for line in wrap(reason, page.width - 2):
             page.add("  " + line)
-        for line in wrap(names, page.width - 6):
+        for line in wrap(", ".join(names), page.width - 6):
             page.add("      " + line)
 
 
@@ -232,14 +236,17 @@ def _rest(page: _Page, report: Report, verbose: bool) -> None:
         some = [r for r in report.results if r.status == status]
         if not some:
             continue
-        if verbose:
-            page.add(page.paint(page.word(label), "pass" if status == "pass" else "dim"))
-            for r in some:
-                page.block("", f"{r.rule}: {r.title if status == 'pass' else r.reason or r.title}", 2 - _LABEL + _LABEL)
-        else:
+        if not verbose:
             families = Counter(r.family for r in some)
-            text = f"{len(some)} ({', '.join(f'{f} {n}' for f, n in families.items())})"
-            page.block(page.word(label), text, 0)
+            page.block(page.word(label), f"{len(some)} ({', '.join(f'{f} {n}' for f, n in families.items())})", 0)
+            continue
+        page.add(page.paint(page.word(label), "pass" if status == "pass" else "dim"))
+        if status == "skip":
+            _by_reason(page, some)
+            continue
+        for r in some:
+            for i, line in enumerate(wrap(f"{r.rule}: {r.title}", page.width - 4)):
+                page.add(("  " if i == 0 else "    ") + line)
     if not verbose and any(report.counts[s] for s in ("pass", "skip")):
         page.add(page.paint(page.word("more"), "dim"))
 

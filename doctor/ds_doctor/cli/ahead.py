@@ -1,0 +1,30 @@
+"""Starts the slowest probe before the rest of the program is imported; judges nothing.
+
+NVML takes longer than everything else that a run does, importing this program included. So a live run asks it first.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ..gather import Gathering
+from ..host import Host
+from ..probes.nvml import Nvml
+
+ENOUGH_S = 20.0  # until the run's own options are known
+_begun: list[Gathering] = []
+
+
+def start(words: list[str]) -> None:
+    """Ask NVML if the words look like a live run of everything. A wrong guess costs a short-lived child and nothing else."""
+    options = ("--root", "--replay", "--only", "--help", "-h", "--timeout")
+    if words[:1] == ["run"] and not any(w.startswith(options) for w in words):
+        gathering = Gathering(Host(), time.monotonic() + ENOUGH_S)
+        gathering.want([Nvml])
+        _begun.append(gathering)
+
+
+def join(gathering: Gathering) -> None:
+    """Let `gathering` wait for what was asked ahead."""
+    for begun in _begun:
+        gathering.adopt(begun)

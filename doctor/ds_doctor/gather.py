@@ -1,0 +1,95 @@
+"""Asks the probes of the wanted facts at once and collects what they give; judges nothing, never ends the run.
+
+Each probe runs in a daemon thread of its own. One that raises, hangs or gives nonsense costs its own fact: the thread of
+one that does not come back is left behind.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from .host import Host
+from .model import Outcome, Reason, Trouble
+from .registry import fact_name, one_line, probe_of
+
+Waiting = Callable[[list[str], float], None]
+
+
+class Gathering:
+    """Facts on their way. `deadline` (of time.monotonic()) is when an answer is of no use any more."""
+
+    def __init__(self, host: Host, deadline: float) -> None:
+        self.host = host
+        self.begun = time.monotonic()
+        self.open: dict[type, None] = {}
+        self.outcomes: dict[type, Outcome] = {}
+        self._answers: queue.SimpleQueue[tuple[type, Outcome]] = queue.SimpleQueue()
+        host.deadline = deadline
+
+    def want(self, facts: Iterable[type]) -> None:
+        """Start the probes of the facts that are not on their way yet."""
+        for fact in facts:
+            if fact not in self.open and fact not in self.outcomes:
+                self.open[fact] = None
+                thread = threading.Thread(target=self._ask, args=(fact,), daemon=True, name=fact.__name__)
+                thread.start()
+
+    def adopt(self, other: Gathering) -> None:
+        """Wait for the facts that another gathering has on their way, too."""
+        other.host.deadline = self.host.deadline
+        self.begun = min(self.begun, other.begun)
+        self.open.update(other.open)
+        self._answers = other._answers
+
+    def collect(self, waiting: Waiting | None = None) -> dict[type, Outcome]:
+        """Every fact's outcome; what has not answered by the deadline is timed out and left behind.
+
+        `waiting(names, seconds)` is called a few times a second while probes are out.
+        """
+        while self.open:
+            left = self.host.deadline - time.monotonic()
+            if left <= 0:
+                break
+            try:
+                fact, outcome = self._answers.get(timeout=min(left, 0.25))
+            except queue.Empty:
+                if waiting is not None:
+                    waiting([fact_name(f) for f in self.open], time.monotonic() - self.begun)
+                continue
+            self.outcomes[fact] = outcome
+            self.open.pop(fact, None)
+        seconds = time.monotonic() - self.begun
+        for fact in self.open:
+            reason = Reason("probe-timed-out", {"fact": fact_name(fact), "timeout_s": round(seconds, 1)})
+            self.outcomes[fact] = Outcome(None, "timed-out", reason, round(seconds * 1000, 2))
+        self.open.clear()
+        return self.outcomes
+
+    def _ask(self, fact: type) -> None:
+        start = time.monotonic()
+        outcome = ask(self.host, fact)
+        ms = round((time.monotonic() - start) * 1000, 2)
+        self._answers.put((fact, Outcome(outcome.fact, outcome.trouble, outcome.reason, ms)))
+
+
+def ask(host: Host, fact: type) -> Outcome:
+    """What the fact's probe gives: the fact, its trouble, or `broken` for anything else that it raises."""
+    try:
+        answer = probe_of(fact).ask(host)
+        if not isinstance(answer, fact):
+            raise TypeError(f"the probe gave {type(answer).__name__}, not {fact.__name__}")
+        return Outcome(answer)
+    except Trouble as t:
+        return Outcome(None, t.kind, t.reason)
+    except BaseException as e:  # noqa: BLE001 - whatever a probe raises costs that fact only
+        return Outcome(None, "broken", Reason("probe-broken", {"fact": fact_name(fact), "error": one_line(e)}))
+
+
+def gather(host: Host, facts: Iterable[type], timeout_s: float, waiting: Waiting | None = None) -> dict[type, Outcome]:
+    """Ask every fact's probe at once, for at most `timeout_s`."""
+    gathering = Gathering(host, time.monotonic() + timeout_s)
+    gathering.want(facts)
+    return gathering.collect(waiting)
