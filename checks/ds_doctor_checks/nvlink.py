@@ -201,7 +201,10 @@ def the_fabric_manager_runs(
             yield undecided("nvlink-manager-missing", "processes-hidden")
         else:
             yield found("nvlink-manager-missing", switches=max(len(fabric.switches), len(fabric.switch_nodes)))
-    if fabric.manager_version is None or nvml.driver is None:
+    if system is not None and system.container is not None:
+        # A package inside an image is not the manager that runs.
+        yield not_applicable("nvlink-manager-version", "manager-outside", container=system.container)
+    elif fabric.manager_version is None or nvml.driver is None:
         yield undecided("nvlink-manager-version", "no-manager-version")
     elif fabric.manager_version != nvml.driver:
         yield found("nvlink-manager-version", manager=fabric.manager_version, driver=nvml.driver)
