@@ -7,13 +7,13 @@ from ds_doctor.probes.nvml import Gpu, Nvml, Pair
 
 # nvmlGpuP2PStatus_t
 OK = 0
+UNKNOWN = 6
 P2P_WORDS = {
     1: "chipset not supported",
     2: "GPU not supported",
     3: "IOH topology not supported",
     4: "disabled by a driver setting",
     5: "not supported",
-    6: "unknown",
 }
 SYSTEM = 50  # NVML_TOPOLOGY_SYSTEM: only over the link between the sockets
 FABRIC_STATES = {1: "not started", 2: "in progress"}
@@ -53,6 +53,12 @@ def pairs_of(nvml: Nvml, gpus: tuple[Gpu, ...]) -> list[tuple[Pair, Gpu, Gpu]]:
 def linked(pair: Pair, a: Gpu, b: Gpu) -> bool:
     """Whether NVLink leads from one to the other: directly, by NVML's word, or over switches that both reach."""
     return pair.links > 0 or pair.nvlink == OK or ("switch" in link_peers(a) and "switch" in link_peers(b))
+
+
+def p2p_code(pair: Pair) -> int | None:
+    """The worse of reading and writing; None where NVML does not say (6: it says that it does not know)."""
+    codes = [c for c in (pair.read, pair.write) if c is not None]
+    return None if not codes or UNKNOWN in codes else max(codes)
 
 
 def pair_label(a: Gpu, b: Gpu) -> str:

@@ -25,6 +25,7 @@ from ._nvlink import (
     health_words,
     link_peers,
     linked,
+    p2p_code,
     pair_label,
     pairs_of,
     switches_between,
@@ -110,17 +111,17 @@ def gpus_reach_each_other(nvml: Nvml | None, environment: Environment | None, la
     pairs = [p for p in pairs_of(nvml, gpus) if not p[1].mig and not p[2].mig]
     if not pairs:
         raise Undecided("no-pairs")
-    silent = [pair_label(a, b) for p, a, b in pairs if p.read is None and p.write is None]
+    silent = [pair_label(a, b) for p, a, b in pairs if p2p_code(p) is None]
     joined = [(p, a, b) for p, a, b in pairs if linked(p, a, b)]
-    for pair, a, b in joined:
-        code = max(pair.read or 0, pair.write or 0)
-        if code != OK:
-            yield found("nvlink-no-p2p", on=pair_label(a, b), why=P2P_WORDS.get(code, str(code)))
     pcie: dict[str, list[str]] = {}
     for pair, a, b in pairs:
-        code = max(pair.read or 0, pair.write or 0)
-        if code != OK and not linked(pair, a, b):
-            pcie.setdefault(P2P_WORDS.get(code, str(code)), []).append(pair_label(a, b))
+        code = p2p_code(pair) or OK
+        if code != OK:
+            why = P2P_WORDS.get(code, str(code))
+            if linked(pair, a, b):
+                yield found("nvlink-no-p2p", on=pair_label(a, b), why=why)
+            else:
+                pcie.setdefault(why, []).append(pair_label(a, b))
     for why, where in pcie.items():
         yield found("nvlink-pcie-no-p2p", on=", ".join(where[:8]), pairs=len(where), why=why)
     if workers(launch, len(gpus)).group < 2:
