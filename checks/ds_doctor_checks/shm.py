@@ -84,9 +84,10 @@ def _room(shm: Shm | None, launch: Launch | None, memory_mib: int | None) -> Roo
 
 
 def _chunk_mib(environment: Environment | None, launch: Launch | None) -> int:
-    text = (environment.variables if environment else {}).get("VLLM_MQ_MAX_CHUNK_BYTES_MB", "")
+    variables = dict(environment.variables) if environment else {}
     if launch is not None:
-        text = launch.environment.get("VLLM_MQ_MAX_CHUNK_BYTES_MB", text)
+        variables = {**({} if launch.container else variables), **launch.environment}
+    text = variables.get("VLLM_MQ_MAX_CHUNK_BYTES_MB", "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else VLLM_BROADCAST_CHUNK_MIB
 
 
