@@ -141,6 +141,7 @@ def shared_memory_holds_the_queues(
         "need_mib": wants.one_mib,
         "all_mib": wants.all_mib,
         "size_gib": wants.size_gib,
+        "grow_gib": -(-have_mib // 1024) + wants.size_gib,  # beside what is there: never a smaller mount than now
     }
     if room.free < wants.one_mib * MIB:
         yield found("shm-too-small", **data)
