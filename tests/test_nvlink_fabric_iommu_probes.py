@@ -63,6 +63,23 @@ def test_switches_and_a_running_manager_are_seen(tmp_path: Path) -> None:
     assert (got.manager, got.manager_version, got.imex) == (True, "580.159.04", False)
 
 
+def test_the_pid_file_spares_the_look_at_every_process(tmp_path: Path) -> None:
+    tree = hgx(tmp_path)
+    tree.put("/run/nvidia-fabricmanager/nv-fabricmanager.pid", "2811\n")
+    tree.put("/proc/2811/comm", "nv-fabricmanage\n")
+    got = nv_fabric(tree)
+    assert (got.manager, got.imex) == (True, None)
+    tree.put("/proc/2811/comm", "bash\n")  # a number that was given to another process since
+    assert nv_fabric(tree).manager is False
+
+
+def test_without_switches_no_process_is_looked_at(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    tree.put("/proc/driver/nvidia/version", "NVRM version: x")
+    tree.put("/proc/7/comm", "nv-fabricmanage\n")
+    assert nv_fabric(tree).manager is None
+
+
 def test_a_manager_that_does_not_run_is_told_from_one_that_is_hidden(tmp_path: Path) -> None:
     assert nv_fabric(hgx(tmp_path)).manager is False
     if os.geteuid() == 0:

@@ -80,6 +80,19 @@ def test_the_container_tells_its_shared_memory() -> None:
     assert got.environment == {"NCCL_DEBUG": "INFO"}
 
 
+def test_the_container_tells_its_gpus() -> None:
+    def gpus(text: str) -> tuple[str, ...] | None:
+        container = of(text).container
+        assert container is not None
+        return container.gpus
+
+    assert gpus("""docker run --gpus '"device=0,2"' img vllm serve m""") == ("0", "2")
+    assert gpus("docker run --gpus device=GPU-1 img vllm serve m") == ("GPU-1",)
+    assert gpus("podman run --device nvidia.com/gpu=1 img vllm serve m") == ("1",)
+    assert gpus("podman run --device nvidia.com/gpu=all img vllm serve m") is None
+    assert gpus("docker run --gpus all img vllm serve m") is None
+
+
 def test_what_stands_behind_the_image_belongs_to_the_engine() -> None:
     got = of("docker run vllm/vllm-openai:latest --model m --shm-size 16g --ipc=host")
     assert got.container is not None

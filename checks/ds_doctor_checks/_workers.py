@@ -40,12 +40,18 @@ def visible_gpus(nvml: Nvml | None, environment: Environment | None, launch: Lau
 
     MIG devices are left out: they have no links of their own.
     """
+    gpus = gpus_of(nvml)
     variables = dict(environment.variables) if environment else {}
+    if launch is not None and launch.container is not None:
+        # Nothing of this environment is handed into a container; inside it the GPUs are numbered anew.
+        if launch.container.gpus is not None:
+            gpus = visible(gpus, {"CUDA_VISIBLE_DEVICES": ",".join(launch.container.gpus)}).gpus
+        numbered = tuple(msgspec.structs.replace(g, index=i) for i, g in enumerate(gpus))
+        inside = visible(numbered, launch.environment).gpus
+        return tuple(gpus[g.index] for g in inside)
     if launch is not None:
-        if launch.container is not None:
-            variables.pop("CUDA_VISIBLE_DEVICES", None)  # not handed into a container
         variables.update(launch.environment)
-    return visible(gpus_of(nvml), variables).gpus
+    return visible(gpus, variables).gpus
 
 
 def groups(gpus: tuple[Gpu, ...], of: Workers) -> list[tuple[Gpu, ...]]:

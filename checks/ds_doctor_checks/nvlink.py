@@ -7,44 +7,30 @@ from collections import Counter
 from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, not_applicable, undecided
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.fabric import NvFabric
-from ds_doctor.probes.iommu import GpuPath, Iommu
+from ds_doctor.probes.iommu import Iommu
 from ds_doctor.probes.launch import Launch
-from ds_doctor.probes.nvml import Gpu, Nvml, Pair
+from ds_doctor.probes.nvml import Gpu, Nvml
 from ds_doctor.probes.system import System
 
 from ._data import table
 from ._gpus import gpus_of, label
+from ._nvlink import (
+    ACS_REDIRECT,
+    COMPLETED,
+    FABRIC_STATES,
+    OK,
+    P2P_WORDS,
+    SYSTEM,
+    active_links,
+    health_words,
+    link_peers,
+    linked,
+    p2p_code,
+    pair_label,
+    pairs_of,
+    switches_between,
+)
 from ._workers import groups, visible_gpus, workers
-
-# nvmlGpuP2PStatus_t
-OK = 0
-P2P_WORDS = {
-    1: "chipset not supported",
-    2: "GPU not supported",
-    3: "IOH topology not supported",
-    4: "disabled by a driver setting",
-    5: "not supported",
-    6: "unknown",
-}
-SYSTEM = 50  # NVML_TOPOLOGY_SYSTEM: only over the link between the sockets
-FABRIC_STATES = {1: "not started", 2: "in progress"}
-COMPLETED = 3
-
-# nvmlGpuFabricInfo healthMask: (shift, width) of each field; in two-bit fields 1 is true, 2 false, 0 not supported.
-DEGRADED_BANDWIDTH, ROUTE_RECOVERY, ROUTE_UNHEALTHY, ACCESS_TIMEOUT = 0, 2, 4, 6
-CONFIGURATION_SHIFT = 8
-CONFIGURATIONS = {
-    2: "incorrect system GUID",
-    3: "incorrect chassis serial number",
-    4: "no partition",
-    5: "insufficient NVLinks",
-    6: "incompatible GPU firmware",
-    7: "invalid location",
-    8: "invalid GPU state",
-}
-# PCI Express ACS control bits that send peer traffic up to the root: source validation 0, request redirect 2,
-# completion redirect 3, upstream forwarding 4, egress control 5.
-ACS_REDIRECT = 0b101100
 
 
 def _several(nvml: Nvml | None, environment: Environment | None, launch: Launch | None) -> tuple[Gpu, ...]:
@@ -53,29 +39,6 @@ def _several(nvml: Nvml | None, environment: Environment | None, launch: Launch 
     if len(gpus) < 2:
         raise NotApplicable("one-gpu", count=len(gpus))
     return gpus
-
-
-def _active(gpu: Gpu) -> int:
-    return sum(link.active for link in gpu.nvlinks)
-
-
-def _peers(gpu: Gpu) -> set[str]:
-    """What the active links lead to; one name for all switches."""
-    return {"switch" if link.remote_type == "switch" else link.remote_bdf or "?" for link in gpu.nvlinks if link.active}
-
-
-def _pairs(nvml: Nvml, gpus: tuple[Gpu, ...]) -> list[tuple[Pair, Gpu, Gpu]]:
-    by_index = {g.index: g for g in gpus}
-    return [(p, by_index[p.a], by_index[p.b]) for p in nvml.pairs if p.a in by_index and p.b in by_index]
-
-
-def _linked(pair: Pair, a: Gpu, b: Gpu) -> bool:
-    """Whether NVLink leads from one to the other: directly, by NVML's word, or over switches that both reach."""
-    return pair.links > 0 or pair.nvlink == OK or ("switch" in _peers(a) and "switch" in _peers(b))
-
-
-def _on(a: Gpu, b: Gpu) -> str:
-    return f"GPU {a.index} - GPU {b.index}"
 
 
 # -- links -----------------------------------------------------------------------------------------------------------
@@ -91,20 +54,20 @@ def links_are_up_as_on_the_siblings(
         raise NotApplicable("all-mig")
     for gpu in judged:
         siblings = [g for g in gpus_of(nvml) if g.name == gpu.name and not g.mig and g.index != gpu.index]
-        best = max(siblings, key=_active, default=None)
-        have = _active(gpu)
-        if best is not None and have < _active(best):
+        best = max(siblings, key=active_links, default=None)
+        have = active_links(gpu)
+        if best is not None and have < active_links(best):
             down = [str(link.link) for link in gpu.nvlinks if not link.active]
             # Cards with bridges: one without a bridge is built so, not broken. A mesh or a switch reaches everybody.
-            bridged = "switch" not in _peers(best) and len(_peers(best)) == 1
+            bridged = "switch" not in link_peers(best) and len(link_peers(best)) == 1
             if have == 0 and bridged:
-                yield found("nvlink-unbridged", on=label(gpu), others=_active(best), name=gpu.name)
+                yield found("nvlink-unbridged", on=label(gpu), others=active_links(best), name=gpu.name)
             else:
                 yield found(
                     "nvlink-inactive",
                     on=label(gpu),
                     have=have,
-                    want=_active(best),
+                    want=active_links(best),
                     down=", ".join(down) or "-",
                     sibling=f"GPU {best.index}",
                 )
@@ -129,9 +92,9 @@ def _speed(gpu: Gpu, siblings: list[Gpu]) -> Findings:
 def _as_built(gpu: Gpu, siblings: list[Gpu]) -> Findings:
     """Against the board's own number, where all siblings agree: a single odd one is told above."""
     board = next((b for b in table("nvlink")["board"] if b["name"] == gpu.name), None)
-    have = _active(gpu)
+    have = active_links(gpu)
     # None at all is how a partition of one GPU, or a driver with NVLink off, looks: the fabric rules speak of it.
-    if board is None or not 0 < have < board["links"] or any(_active(s) > have for s in siblings):
+    if board is None or not 0 < have < board["links"] or any(active_links(s) > have for s in siblings):
         return
     yield found("nvlink-fewer", on=label(gpu), have=have, want=board["links"], name=gpu.name)
 
@@ -145,25 +108,25 @@ def gpus_reach_each_other(nvml: Nvml | None, environment: Environment | None, la
     if all(g.mig for g in gpus):
         raise NotApplicable("all-mig")
     assert nvml is not None
-    pairs = [p for p in _pairs(nvml, gpus) if not p[1].mig and not p[2].mig]
+    pairs = [p for p in pairs_of(nvml, gpus) if not p[1].mig and not p[2].mig]
     if not pairs:
         raise Undecided("no-pairs")
-    silent = [_on(a, b) for p, a, b in pairs if p.read is None and p.write is None]
-    linked = [(p, a, b) for p, a, b in pairs if _linked(p, a, b)]
-    for pair, a, b in linked:
-        code = max(pair.read or 0, pair.write or 0)
-        if code != OK:
-            yield found("nvlink-no-p2p", on=_on(a, b), why=P2P_WORDS.get(code, str(code)))
+    silent = [pair_label(a, b) for p, a, b in pairs if p2p_code(p) is None]
+    joined = [(p, a, b) for p, a, b in pairs if linked(p, a, b)]
     pcie: dict[str, list[str]] = {}
     for pair, a, b in pairs:
-        code = max(pair.read or 0, pair.write or 0)
-        if code != OK and not _linked(pair, a, b):
-            pcie.setdefault(P2P_WORDS.get(code, str(code)), []).append(_on(a, b))
+        code = p2p_code(pair) or OK
+        if code != OK:
+            why = P2P_WORDS.get(code, str(code))
+            if linked(pair, a, b):
+                yield found("nvlink-no-p2p", on=pair_label(a, b), why=why)
+            else:
+                pcie.setdefault(why, []).append(pair_label(a, b))
     for why, where in pcie.items():
         yield found("nvlink-pcie-no-p2p", on=", ".join(where[:8]), pairs=len(where), why=why)
     if workers(launch, len(gpus)).group < 2:
         yield not_applicable("nvlink-none", "no-group")
-    elif not linked:
+    elif not joined:
         yield found("nvlink-none", gpus=len(gpus))
     if silent:
         for rule in ("nvlink-no-p2p", "nvlink-pcie-no-p2p"):
@@ -182,12 +145,12 @@ def a_group_stays_on_one_socket(
     nodes = {p.bdf: p.numa_node for p in iommu.gpus} if iommu else {}
     for group in groups(gpus, of):
         apart: list[str] = []
-        for pair, a, b in _pairs(nvml, group):
+        for pair, a, b in pairs_of(nvml, group):
             node_a = a.numa_node if a.numa_node is not None else nodes.get(a.bdf)
             node_b = b.numa_node if b.numa_node is not None else nodes.get(b.bdf)
             other = node_a is not None and node_b is not None and node_a != node_b
-            if (other or pair.ancestor == SYSTEM) and not _linked(pair, a, b):
-                apart.append(_on(a, b))
+            if (other or pair.ancestor == SYSTEM) and not linked(pair, a, b):
+                apart.append(pair_label(a, b))
         if apart:
             on = ", ".join(str(g.index) for g in group)
             yield found("nvlink-cross-socket", on=f"GPU {on}", pairs=len(apart), first=apart[0], size=len(group))
@@ -213,19 +176,11 @@ def the_fabric_is_ready(nvml: Nvml | None, environment: Environment | None, laun
 
 
 def _health(gpu: Gpu, mask: int) -> Findings:
-    configuration = CONFIGURATIONS.get(mask >> CONFIGURATION_SHIFT & 0xF)
-    bad = ["route unhealthy"] if mask >> ROUTE_UNHEALTHY & 3 == 1 else []
-    bad += [f"configuration: {configuration}"] if configuration else []
+    bad, weak = health_words(mask)
     if bad:
         yield found("nvlink-fabric-unhealthy", on=label(gpu), what=", ".join(bad))
-    weak = {
-        "degraded bandwidth": DEGRADED_BANDWIDTH,
-        "route recovery in progress": ROUTE_RECOVERY,
-        "access timeout recovery in progress": ACCESS_TIMEOUT,
-    }
-    words = [word for word, shift in weak.items() if mask >> shift & 3 == 1]
-    if words:
-        yield found("nvlink-fabric-degraded", on=label(gpu), what=", ".join(words))
+    if weak:
+        yield found("nvlink-fabric-degraded", on=label(gpu), what=", ".join(weak))
 
 
 @check("nvlink-manager-missing", "nvlink-manager-version")
@@ -247,7 +202,10 @@ def the_fabric_manager_runs(
             yield undecided("nvlink-manager-missing", "processes-hidden")
         else:
             yield found("nvlink-manager-missing", switches=max(len(fabric.switches), len(fabric.switch_nodes)))
-    if fabric.manager_version is None or nvml.driver is None:
+    if system is not None and system.container is not None:
+        # A package inside an image is not the manager that runs.
+        yield not_applicable("nvlink-manager-version", "manager-outside", container=system.container)
+    elif fabric.manager_version is None or nvml.driver is None:
         yield undecided("nvlink-manager-version", "no-manager-version")
     elif fabric.manager_version != nvml.driver:
         yield found("nvlink-manager-version", manager=fabric.manager_version, driver=nvml.driver)
@@ -304,7 +262,7 @@ def peers_on_pcie_pass_straight(
         raise Undecided("no-system")
     if system.hypervisor is not None:
         raise NotApplicable("virtual-machine", hypervisor=system.hypervisor)
-    peers = [(a, b) for p, a, b in _pairs(nvml, gpus) if not _linked(p, a, b) and p.read == OK]
+    peers = [(a, b) for p, a, b in pairs_of(nvml, gpus) if not linked(p, a, b) and p.read == OK]
     if not peers:
         raise NotApplicable("no-pcie-peers")
     paths = {p.bdf: p for p in iommu.gpus}
@@ -317,7 +275,7 @@ def peers_on_pcie_pass_straight(
             type=paths[translated[0]].group_type,
             parameters=" ".join(iommu.parameters) or "-",
         )
-    above = [b for a, c in peers for b in _shared_switches(paths.get(a.bdf), paths.get(c.bdf))]
+    above = [b for a, c in peers for b in switches_between(paths.get(a.bdf), paths.get(c.bdf))]
     redirecting = sorted({b for b in above if iommu.acs.get(b, 0) & ACS_REDIRECT})
     if redirecting:
         yield found("nvlink-acs", on=", ".join(redirecting[:8]), bridges=len(redirecting))
@@ -325,14 +283,3 @@ def peers_on_pcie_pass_straight(
         yield undecided("nvlink-acs", "acs-denied")
     elif not above:
         yield not_applicable("nvlink-acs", "no-common-switch")
-
-
-def _shared_switches(a: GpuPath | None, b: GpuPath | None) -> list[str]:
-    """The bridges through which peer traffic of the two would pass if none of them sent it up: those above either GPU
-    below the nearest one that they share. Empty when they share none but a root."""
-    if a is None or b is None:
-        return []
-    common = 0
-    while common < min(len(a.bridges), len(b.bridges)) and a.bridges[common] == b.bridges[common]:
-        common += 1
-    return [*a.bridges[common:], *b.bridges[common:]] if common else []

@@ -72,6 +72,8 @@ def _room(shm: Shm | None, launch: Launch | None, memory_mib: int | None) -> Roo
         size = container.shm_size if container.shm_size is not None else DOCKER_DEFAULT
         return Room(size=size, free=size, promised=True)
     if shm is None:
+        raise Undecided("shm-no-size")
+    if not shm.present:
         raise NotApplicable("shm-said-elsewhere")
     if shm.size is None or shm.free is None:
         raise Undecided("shm-no-size")
@@ -82,22 +84,23 @@ def _room(shm: Shm | None, launch: Launch | None, memory_mib: int | None) -> Roo
 
 
 def _chunk_mib(environment: Environment | None, launch: Launch | None) -> int:
-    text = (environment.variables if environment else {}).get("VLLM_MQ_MAX_CHUNK_BYTES_MB", "")
+    variables = dict(environment.variables) if environment else {}
     if launch is not None:
-        text = launch.environment.get("VLLM_MQ_MAX_CHUNK_BYTES_MB", text)
+        variables = {**({} if launch.container else variables), **launch.environment}
+    text = variables.get("VLLM_MQ_MAX_CHUNK_BYTES_MB", "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else VLLM_BROADCAST_CHUNK_MIB
 
 
 @check("shm-missing")
-def shared_memory_is_mounted(shm: Shm | None, system: System) -> Findings:
-    if shm is None:
-        if system.kernel == "":
-            raise Undecided("shm-no-size")
+def shared_memory_is_mounted(shm: Shm) -> Findings:
+    if not shm.present:
         yield found("shm-missing")
 
 
 @check("shm-not-writable", "shm-not-tmpfs")
 def shared_memory_can_be_written(shm: Shm) -> Findings:
+    if not shm.present:
+        raise NotApplicable("shm-said-elsewhere")
     if shm.read_only or "ro" in shm.options[:1]:
         yield found("shm-not-writable", how="read-only")
     elif shm.writable is False:
@@ -138,6 +141,7 @@ def shared_memory_holds_the_queues(
         "need_mib": wants.one_mib,
         "all_mib": wants.all_mib,
         "size_gib": wants.size_gib,
+        "grow_gib": -(-have_mib // 1024) + wants.size_gib,  # beside what is there: never a smaller mount than now
     }
     if room.free < wants.one_mib * MIB:
         yield found("shm-too-small", **data)
@@ -148,6 +152,8 @@ def shared_memory_holds_the_queues(
 
 @check("shm-leftovers")
 def shared_memory_is_free_of_leftovers(shm: Shm) -> Findings:
+    if not shm.present:
+        raise NotApplicable("shm-said-elsewhere")
     if not shm.listed or shm.size is None:
         raise Undecided("shm-not-listed")
     engines = [f for f in shm.left if f.family != "other"]
@@ -172,10 +178,10 @@ def shared_memory_fits_the_memory_limit(shm: Shm | None, cgroup: Cgroup | None, 
         if limit is None or size is None:
             raise NotApplicable("no-memory-limit")
     else:
-        if shm is None or shm.size is None:
-            raise NotApplicable("shm-said-elsewhere")
         if cgroup is None or cgroup.memory_limit is None:
             raise NotApplicable("no-memory-limit")
+        if shm is None or shm.size is None:
+            raise Undecided("shm-no-size")
         limit, size = cgroup.memory_limit, shm.size
     if size > limit:
         yield found("shm-over-memory-limit", have_mib=size // MIB, limit_mib=limit // MIB)

@@ -16,13 +16,17 @@ PCI_MAX = 4096
 PIDS_MAX = 8192  # processes looked at; a host with more is not scanned to its end
 DPKG_MAX = 32 << 20  # bytes of /var/lib/dpkg/status
 
+PID_FILE = "/run/nvidia-fabricmanager/nv-fabricmanager.pid"
+MANAGER = "nv-fabricmanage"  # the kernel cuts a name to 15 letters
+IMEX = "nvidia-imex"
+
 NVIDIA = "0x10de"
 BRIDGE_OTHER = "0x0680"  # PCI class of an NVSwitch (DGX-2, HGX A100, HGX H100/H200)
 
 
 class NvFabric(msgspec.Struct, frozen=True, kw_only=True):
     """`switches`: PCI addresses of NVSwitches; `switch_nodes`: /dev/nvidia-nvswitch<n>. `manager` and `imex`: whether such
-    a process runs, None when the processes could not all be seen. `manager_version`: of the installed package, None when
+    a process runs, None when the processes could not all be seen, or when nothing here would need it. `manager_version`: of the installed package, None when
     no package says. `imex_channels`: /dev/nvidia-caps-imex-channels/*. `imex_nodes`: lines of nodes_config.cfg."""
 
     switches: tuple[str, ...] = ()
@@ -68,8 +72,21 @@ def _switches(host: Host) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _comm(host: Host, pid: str) -> str:
+    return host.text(f"/proc/{pid}/comm", 256).strip()
+
+
+def _by_pid_file(host: Host) -> bool:
+    """Whether the process that the service's pid file names is the fabric manager: spares the look at every process."""
+    try:
+        pid = host.text(PID_FILE, 64).strip()
+        return pid.isdigit() and _comm(host, pid).startswith(MANAGER)
+    except Trouble:
+        return False
+
+
 def _running(host: Host) -> tuple[bool | None, bool | None]:
-    """(fabric manager, IMEX). The kernel cuts a name to 15 letters."""
+    """(fabric manager, IMEX)."""
     manager = imex = False
     try:
         pids = [n for n in host.names("/proc") if n.isdigit()]
@@ -81,14 +98,14 @@ def _running(host: Host) -> tuple[bool | None, bool | None]:
             whole = False
             break
         try:
-            name = host.text(f"/proc/{pid}/comm", 256).strip()
+            name = _comm(host, pid)
         except Absent:
             continue
         except Trouble:
             whole = False
             continue
-        manager = manager or name.startswith("nv-fabricmanage")
-        imex = imex or name.startswith("nvidia-imex")
+        manager = manager or name.startswith(MANAGER)
+        imex = imex or name.startswith(IMEX)
     return manager or (False if whole else None), imex or (False if whole else None)
 
 
@@ -105,7 +122,14 @@ def nv_fabric(host: Host) -> NvFabric:
         raise Absent("no-kernel-module")
     switches = _switches(host)
     nodes = _names(host, "/dev", r"nvidia-nvswitch\d+")
-    manager, imex = _running(host)
+    channels = _names(host, "/dev/nvidia-caps-imex-channels", r"channel\d+")
+    manager: bool | None = None
+    imex: bool | None = None
+    if switches or nodes or channels:  # looking at every process costs: only where it can matter
+        if not channels and _by_pid_file(host):
+            manager = True
+        else:
+            manager, imex = _running(host)
     version = None
     if switches or nodes or manager:  # the file is large: read only where the answer matters
         try:
@@ -123,6 +147,6 @@ def nv_fabric(host: Host) -> NvFabric:
         manager=manager,
         manager_version=version,
         imex=imex,
-        imex_channels=_names(host, "/dev/nvidia-caps-imex-channels", r"channel\d+"),
+        imex_channels=channels,
         imex_nodes=imex_nodes,
     )

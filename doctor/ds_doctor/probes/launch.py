@@ -16,13 +16,15 @@ from .environment import parse as without_secrets
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True):
-    """`docker run`: the program, the image, --shm-size in bytes, --ipc, --memory in bytes; None: not given, not readable."""
+    """`docker run`: the program, the image, --shm-size in bytes, --ipc, --memory in bytes, the GPUs that --gpus names
+    (indices and UUIDs; None: all, or none were named); None: not given, not readable."""
 
     program: str
     image: str | None = None
     shm_size: int | None = None
     ipc: str | None = None
     memory: int | None = None
+    gpus: tuple[str, ...] | None = None
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,8 +219,21 @@ def _docker(program: str, argv: list[str]) -> tuple[Container, dict[str, str], l
         shm_size=bytes_of(options.get("--shm-size", "")),
         ipc=options.get("--ipc"),
         memory=bytes_of(options.get("--memory", options.get("-m", ""))),
+        gpus=_device_list(options.get("--gpus", "")) or _cdi_list(options.get("--device", "")),
     )
     return container, environment, inside
+
+
+def _device_list(value: str) -> tuple[str, ...] | None:
+    """`device=0,2` of --gpus, in the quotes that docker wants around the comma."""
+    m = re.search(r"device=([^\"']+)", value)
+    return tuple(d.strip() for d in m[1].split(",") if d.strip()) if m else None
+
+
+def _cdi_list(value: str) -> tuple[str, ...] | None:
+    """`nvidia.com/gpu=0` of --device."""
+    m = re.fullmatch(r"nvidia\.com/gpu=(?!all\Z)(.+)", value)
+    return (m[1],) if m else None
 
 
 def _engine(argv: list[str], container: Container | None) -> tuple[str | None, str | None, list[str]]:

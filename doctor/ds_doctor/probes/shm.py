@@ -24,9 +24,10 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shm(msgspec.Struct, frozen=True, kw_only=True):
-    """`fs_type` is None when /dev/shm is no mount of its own. `own_mount`: it is one. Sizes in bytes; `size` None: not
+    """`present`: there is such a folder; all else is empty where not. `fs_type` is None when /dev/shm is no mount of its own. `own_mount`: it is one. Sizes in bytes; `size` None: not
     readable; 0 on a tmpfs means without limit. `writable` None: could not be asked. `listed`: the files could be seen."""
 
+    present: bool = True
     fs_type: str | None = None
     own_mount: bool = False
     options: tuple[str, ...] = ()
@@ -111,8 +112,12 @@ def _left(host: Host, names: list[str]) -> tuple[Left, ...]:
 def shm(host: Host) -> Shm:
     if not host.live:
         raise Absent("not-under-root")
-    if host.stat(PATH).kind != "directory":
-        raise Absent("file-missing", path=PATH)
+    try:
+        # A fact of its own, not an absent one: what was not recorded or not looked at is absent, too.
+        if host.stat(PATH).kind != "directory":
+            return Shm(present=False)
+    except Absent:
+        return Shm(present=False)
     try:
         mount = parse_mount(host.text("/proc/self/mountinfo"))
     except Trouble:
