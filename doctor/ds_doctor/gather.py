@@ -1,7 +1,7 @@
 """Asks the probes of the wanted facts at once and collects what they give; judges nothing, never ends the run.
 
-Each probe runs in a daemon thread of its own. One that raises, hangs or gives nonsense costs its own fact: the thread of
-one that does not come back is left behind.
+A few daemon threads run the probes, which mostly read small files. One that raises, hangs or gives nonsense costs its own
+fact: while probes wait and none comes back, another thread goes on with them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from .host import Host
 from .model import Outcome, Reason, Trouble
 from .registry import fact_name, one_line, probe_of
 
+WORKERS = 3
+STALL_S = 0.1  # with probes waiting and no answer for so long, another thread is started
 Waiting = Callable[[list[str], float], None]
 
 
@@ -26,16 +28,32 @@ class Gathering:
         self.begun = time.monotonic()
         self.open: dict[type, None] = {}
         self.outcomes: dict[type, Outcome] = {}
+        self._todo: queue.SimpleQueue[type] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[type, Outcome]] = queue.SimpleQueue()
         host.deadline = deadline
 
     def want(self, facts: Iterable[type]) -> None:
-        """Start the probes of the facts that are not on their way yet."""
-        for fact in facts:
-            if fact not in self.open and fact not in self.outcomes:
-                self.open[fact] = None
-                thread = threading.Thread(target=self._ask, args=(fact,), daemon=True, name=fact.__name__)
-                thread.start()
+        """Start on the facts that are not on their way yet."""
+        new = [f for f in facts if f not in self.open and f not in self.outcomes]
+        for fact in new:
+            self.open[fact] = None
+            self._todo.put(fact)
+        for _ in range(min(WORKERS, len(new))):
+            self._help()
+
+    def _help(self) -> None:
+        threading.Thread(target=self._work, daemon=True, name="probes").start()
+
+    def _work(self) -> None:
+        while True:
+            try:
+                fact = self._todo.get_nowait()
+            except queue.Empty:
+                return
+            start = time.monotonic()
+            outcome = ask(self.host, fact)
+            ms = round((time.monotonic() - start) * 1000, 2)
+            self._answers.put((fact, Outcome(outcome.fact, outcome.trouble, outcome.reason, ms)))
 
     def adopt(self, other: Gathering) -> None:
         """Wait for the facts that another gathering has on their way, too."""
@@ -54,8 +72,10 @@ class Gathering:
             if left <= 0:
                 break
             try:
-                fact, outcome = self._answers.get(timeout=min(left, 0.25))
+                fact, outcome = self._answers.get(timeout=min(left, STALL_S))
             except queue.Empty:
+                if not self._todo.empty():
+                    self._help()
                 if waiting is not None:
                     waiting([fact_name(f) for f in self.open], time.monotonic() - self.begun)
                 continue
@@ -67,12 +87,6 @@ class Gathering:
             self.outcomes[fact] = Outcome(None, "timed-out", reason, round(seconds * 1000, 2))
         self.open.clear()
         return self.outcomes
-
-    def _ask(self, fact: type) -> None:
-        start = time.monotonic()
-        outcome = ask(self.host, fact)
-        ms = round((time.monotonic() - start) * 1000, 2)
-        self._answers.put((fact, Outcome(outcome.fact, outcome.trouble, outcome.reason, ms)))
 
 
 def ask(host: Host, fact: type) -> Outcome:
