@@ -194,6 +194,20 @@ def test_a_file_that_may_not_be_read_is_denied() -> None:
     assert docker.docker(host).files[0].error == "denied"
 
 
+def test_a_home_that_may_not_be_searched_is_no_sign_of_docker_or_the_toolkit() -> None:
+    def denied(path: str) -> dict[str, object]:
+        return {"trouble": "denied", "reason": {"id": "file-denied", "data": {"path": path}}}
+
+    daemon_json = "/root/.config/docker/daemon.json"
+    config = "/root/.config/nvidia-container-runtime/config.toml"
+    calls = {f'{op} ["{path}"]': denied(path) for op in ("read", "stat") for path in (daemon_json, config)}
+    host = ReplayedHost(calls, {"HOME": "/root", "XDG_CONFIG_HOME": "/root/.config"})
+    with pytest.raises(Absent):
+        docker.docker(host)
+    with pytest.raises(Absent):
+        toolkit.toolkit(host)
+
+
 def test_the_kinds_of_docker_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "run/user").mkdir(parents=True)
     put(tmp_path, "/var/snap/docker/current/config/daemon.json", "{}")
