@@ -120,7 +120,7 @@ def the_library_fits_the_kernel_module(
 
 # -- does NVML answer? ---------------------------------------------------------------------------------------------------
 
-_NVML_RULES = {-1: "nvml-hung", -2: "nvml-crashed", 4: "nvml-no-permission", 26: "nvml-blocked"}
+_NVML_RULES = {-1: "nvml-hung", -2: "nvml-crashed", 4: "nvml-no-permission", 17: "nvml-blocked"}
 
 
 @check(
@@ -404,7 +404,7 @@ def cuda_visible_devices_names_gpus_that_exist(nvml: Nvml, environment: Environm
     said: dict[str, Any] = {"value": left.value, "entry": left.cut, "left": left.count, "count": len(gpus)}
     if left.why == "empty" or (left.why == "negative" and not left.count):
         yield found("visible-empty", **said)
-    elif left.why in ("repeated", "ambiguous"):
+    elif left.why == "repeated":
         yield found("visible-repeated", **said)
     elif left.why is not None and left.why != "negative":
         yield found("visible-cut" if left.count else "visible-none", **said)
