@@ -7,6 +7,7 @@ A getter that fails costs its own field: it is left out. Only GPU-wide trouble (
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 
@@ -297,3 +298,5 @@ def as_fabric(info: Any) -> Said:
 
 if __name__ == "__main__":
     sys.stdout.write(json.dumps(main(sys.argv[1:])) + "\n")
+    sys.stdout.flush()
+    os._exit(0)  # taking Python and NVML apart in good order would only cost time, and could still crash
