@@ -84,8 +84,8 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
-    """Two GPUs a < b: P2P status both ways (0 ok, 1 chipset, 2 GPU, 3 IOH, 4 disabled by regkey, 5 not supported,
-    6 unknown; the worse direction) and their nearest common ancestor (0 internal, 10 one switch, 20 several switches,
+    """Two GPUs a < b: P2P status from a to b (0 ok, 1 chipset, 2 GPU, 3 IOH, 4 disabled by regkey, 5 not supported,
+    6 unknown) and their nearest common ancestor (0 internal, 10 one switch, 20 several switches,
     30 host bridge, 40 same NUMA node, 50 system)."""
 
     a: int
@@ -93,7 +93,6 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     read: int | None = None
     write: int | None = None
     nvlink: int | None = None
-    atomics: int | None = None
     ancestor: int | None = None
     links: int = 0  # active NVLinks between the two directly; 0 where they meet in a switch
 
