@@ -97,8 +97,9 @@ def _fits(gpus: tuple[Gpu, ...], entry: str, prefix: str | None) -> tuple[list[G
     if prefix is None:
         if number is None:
             return [], "malformed"
+        # CUDA counts the GPUs that it may use, which is their place here, not NVML's number.
         index = int(number[1]) & 0xFFFFFFFF
-        return [g for g in gpus if g.index == index], "absent"
+        return list(gpus[index : index + 1]), "absent"
     if not entry.startswith(prefix):
         return [], "malformed"
     if prefix == "MIG-":

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 LINKS = 64  # more than any GPU has; NVML's own constant was 18 once and is 36 now, so ask until it refuses
 GPU_WIDE = (15, 16)  # NVML_ERROR_GPU_IS_LOST, NVML_ERROR_RESET_REQUIRED
+RECOVERY_ACTION = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, from R565 on
 NVLINK_SPEED = 164  # NVML_FI_DEV_NVLINK_GET_SPEED, scope: the link; MB/s
 COMPUTE_MODES = {0: "default", 1: "exclusive-thread", 2: "prohibited", 3: "exclusive-process"}
 VIRTUALIZATION = {0: "none", 1: "passthrough", 2: "vgpu", 3: "host-vgpu", 4: "host-vsga"}
@@ -163,6 +164,9 @@ class Nvml:
         rows = self.get("nvmlDeviceGetRemappedRows", handle)
         if rows:
             said["rows_pending"], said["rows_failed"] = bool(rows[2]), bool(rows[3])
+        for value in self.get("nvmlDeviceGetFieldValues", handle, [RECOVERY_ACTION]) or ():
+            if value.nvmlReturn == 0:
+                said["recovery_action"] = value.value.uiVal
         reasons = self.get("nvmlDeviceGetCurrentClocksEventReasons", handle)
         if reasons is None:  # its name before driver 535
             reasons = self.get("nvmlDeviceGetCurrentClocksThrottleReasons", handle)

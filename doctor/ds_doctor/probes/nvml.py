@@ -5,6 +5,8 @@ Units are in the names: MiB, Mbit/s, watts. A getter that the card does not supp
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from ..api import Absent, Host, Malformed, TimedOut, Trouble, probe
@@ -68,6 +70,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     ecc_uncorrected: int | None = None  # volatile: since the driver was loaded
     rows_pending: bool | None = None  # row remapping waits for a reset
     rows_failed: bool | None = None  # row remapping failed
+    recovery_action: int | None = None  # what the driver asks for: nvmlDeviceGpuRecoveryAction_t, 0 is nothing
     vbios: str | None = None
     virtualization: str | None = None  # none, passthrough, vgpu, host-vgpu, host-vsga
     numa_node: int | None = None
@@ -102,6 +105,8 @@ class Nvml(msgspec.Struct, frozen=True, kw_only=True):
     18 driver/library version mismatch, 4 no permission, 15 GPU lost, 999 unknown), -1 when the child gave no answer in
     `timeout_s`, -2 when it died of `signal`, -3 when the bindings could not be used. `detail` is NVML's or the
     system's own text."""
+
+    slow: ClassVar[bool] = True  # the child is started before the other probes are asked
 
     error: int | None = None
     detail: str = ""
