@@ -63,6 +63,9 @@ def test_the_pci_bus_is_read_from_sysfs(tmp_path: Path) -> None:
         "0000:01:00.0", "0x2335", "nouveau", False, 1,
     )  # fmt: skip
     assert only.bridges == ("0000:00:01.0",)
+    assert not only.virtual
+    (gpu / "physfn").symlink_to("../0000:01:00.0")
+    assert pci.pci(RootedHost(str(tmp_path))).gpus[0].virtual
 
 
 def test_without_a_pci_bus_the_fact_is_absent(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def no_other_driver_holds_the_gpus(pci: Pci) -> Findings:
         yield not_applicable("driver-vfio", "all-gpus-passed-through")
         return
     for g in pci.gpus:
-        if g.driver == "vfio-pci":
+        if g.driver == "vfio-pci" and not g.virtual:
             yield found("driver-vfio", on=g.bdf, bdf=g.bdf)
 
 
