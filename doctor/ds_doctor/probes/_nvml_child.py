@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     Said = dict[str, Any]
 
+PR_SET_PDEATHSIG, SIGKILL = 1, 9  # linux/prctl.h, signal(7)
 LINKS = 64  # more than any GPU has; NVML's own constant was 18 once and is 36 now, so ask until it refuses
 GPU_WIDE = (15, 16)  # NVML_ERROR_GPU_IS_LOST, NVML_ERROR_RESET_REQUIRED
 RECOVERY_ACTION = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, from R565 on
@@ -31,6 +32,8 @@ def main(folders: list[str]) -> Said:
     sys.path += folders  # behind the standard library: nothing there may shadow it
     import ctypes
 
+    # Ended with the parent, also when that ends early: nobody else would end a child that hangs in the driver.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
     try:
         ctypes.CDLL("libnvidia-ml.so.1")
     except OSError as e:
