@@ -8,8 +8,9 @@ from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, not_
 from ds_doctor.probes.caches import Caches, Folder
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.nvml import Nvml
-from ds_doctor.probes.python_env import Packages, TorchBuild
+from ds_doctor.probes.python_env import Package, Packages, TorchBuild
 from ds_doctor.probes.toolchain import Toolchain
+from ds_doctor.probes.torch_libs import CudaLibrary, TorchLibs
 
 from . import _compat as compat
 from ._data import table
@@ -23,6 +24,18 @@ COMPILE = ("flashinfer-python", "sgl-deep-gemm", "deep-gemm")
 READY_MADE = "flashinfer-jit-cache"
 # Built against one torch's C++ interface: another minor version ends in undefined symbols or missing operators.
 BOUND_TO_TORCH = ("torchvision", "torchaudio", "vllm", "xformers")
+# Orin's 8.7 came with CUDA 11.4, everything below it earlier: release notes of the CUDA toolkit.
+OLD_CC, OLD_CUDA = (8, 7), "11.4"
+WHEELS = {
+    "cudart": "cuda-runtime",
+    "nvrtc": "cuda-nvrtc",
+    "cupti": "cuda-cupti",
+    "cublaslt": "cublas",
+    "cusparselt": "cusparselt",
+    "nvtoolsext": "nvtx",
+    "nvshmem_host": "nvshmem",
+}
+NCCL_LIBRARY = re.compile(r"libnccl\.so")
 NCCL = re.compile(r"nvidia-nccl-cu\d+\Z")  # the nccl family's business
 
 
@@ -155,6 +168,53 @@ def pip_left_nothing_behind(packages: Packages) -> Findings:
         yield found("cuda-pip-leftovers", on=folder, folder=folder)
 
 
+# -- the CUDA libraries --------------------------------------------------------------------------------------------
+
+
+@check("cuda-library-missing", "cuda-library-shadowed", "cuda-engine-other-cuda")
+def cuda_libraries_are_torchs_own(libs: TorchLibs, packages: Packages, torch: TorchBuild) -> Findings:
+    for one in libs.libraries:
+        if NCCL_LIBRARY.match(one.name):
+            continue
+        if one.path is None:
+            if not one.in_site:
+                yield found("cuda-library-missing", on=one.name, name=one.name, by=one.by, python=packages.python)
+        elif one.how == "LD_LIBRARY_PATH" and one.plain is not None and one.plain != one.path:
+            yield from _shadow(one, packages)
+    for extension in libs.extensions:
+        if extension.lacks:
+            yield found(
+                "cuda-engine-other-cuda",
+                on=extension.path,
+                path=extension.path,
+                lacks=list(extension.lacks),
+                torch=torch.version,
+                cuda=torch.cuda or "-",
+                python=packages.python,
+            )
+
+
+def _shadow(one: CudaLibrary, packages: Packages) -> Findings:
+    """A library from LD_LIBRARY_PATH in front of the wheel's: a fault when it is older than the wheel's."""
+    wheel = _wheel_of(one.name, packages)
+    have = re.search(r"\.so\.(\d+(?:\.\d+)+)\Z", one.real_name or "")
+    data = {"name": one.name, "path": one.path, "own": one.plain, "by": one.by}
+    want = release(wheel.version) if wheel else None
+    got = release(have[1]) if have else None
+    if wheel is None or want is None or got is None:
+        yield undecided("cuda-library-shadowed", "shadow-version-unread", **data)
+    elif got < want[: len(got)]:
+        yield found("cuda-library-shadowed", on=one.name, have=have[1] if have else "?", want=wheel.version, **data)
+
+
+def _wheel_of(name: str, packages: Packages) -> Package | None:
+    """The nvidia wheel that brings a library: libcublasLt.so.12 is nvidia-cublas-cu12 or, from CUDA 13 on, nvidia-cublas."""
+    stem = name.partition(".so.")[0].removeprefix("lib").lower()
+    stem = WHEELS.get(stem, "cudnn" if stem.startswith("cudnn") else stem)
+    names = [n for n in packages.packages if re.fullmatch(rf"nvidia-{stem}(-cu\d+)?", n)]
+    return packages.packages[names[0]] if len(names) == 1 else None
+
+
 # -- the CUDA toolkit ----------------------------------------------------------------------------------------------
 
 
@@ -207,10 +267,13 @@ def nvcc_knows_the_gpus(toolchain: Toolchain, nvml: Nvml | None, environment: En
                 yield found("cuda-nvcc-without-gpu", on=toolchain.nvcc, nvcc=nvcc, cc=cc, span=f"< {dropped}.0")
             continue
         known = compat.oldest_cuda(cc)
-        if known is None or not known[1]:
+        if known is None and compat.number(cc) > OLD_CC:
             raise Undecided("cc-unknown", cc=cc)
-        if compat.number(nvcc) < compat.number(known[0]):
-            yield found("cuda-nvcc-without-gpu", on=toolchain.nvcc, nvcc=nvcc, cc=cc, span=f">= {known[0]}")
+        oldest, sure = known or (OLD_CUDA, False)
+        if compat.number(nvcc) < compat.number(oldest):
+            if not sure:
+                raise Undecided("cc-unknown", cc=cc)
+            yield found("cuda-nvcc-without-gpu", on=toolchain.nvcc, nvcc=nvcc, cc=cc, span=f">= {oldest}")
 
 
 @check("cuda-gcc-too-new")

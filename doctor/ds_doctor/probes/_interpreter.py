@@ -298,7 +298,7 @@ def _site(host: Host, version: str, prefix: str, base: str, venv: bool, system: 
 
 
 def _purelib(prefix: str, version: str) -> list[str]:
-    return [f"{prefix}/{lib}/python{version}/site-packages" for lib in ("lib64", "lib")]
+    return [f"{prefix}/{lib}/python{version}/site-packages" for lib in ("lib", "lib64")]
 
 
 def _expanded(host: Host, folders: list[str]) -> Iterator[str]:

@@ -1,0 +1,157 @@
+"""Which CUDA libraries torch's process gets, library by library in the loader's order, and what the engines' extensions want; never judges."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from ..api import Absent, Host, Trouble, probe
+from . import _elf, _ldso
+from ._interpreter import Interpreter, interpreter
+
+# torch/__init__.py loads the first before anything else; the second is what torch._C pulls in.
+ROOTS = ("libtorch_global_deps.so", "libtorch_cuda.so")
+CUDA_LIBRARY = re.compile(
+    r"lib(cudart|cublas|cublasLt|cudnn\w*|cufft|cufile|cupti|curand|cusolver\w*|cusparse|cusparseLt|nvrtc|nvJitLink|nvToolsExt|nvshmem_host|nccl)\.so\.\d+\Z"
+)
+LIMIT = 64  # libraries followed
+EXTENSIONS = {
+    "vllm": re.compile(r"_C\w*(\.abi3|\.cpython-[\w-]+)\.so\Z"),
+    "sgl_kernel": re.compile(r"(common_ops|flash_ops|spatial_ops).*\.so\Z"),
+}
+
+
+class CudaLibrary(msgspec.Struct, frozen=True, kw_only=True):
+    """One library that `by` (the first that asks) needs. `path` None: the loader finds none. `how` as in Loader. `plain` is what it would be
+    without LD_LIBRARY_PATH. `real_name` is the file's name with links followed, which often carries the version."""
+
+    name: str
+    by: str
+    path: str | None = None
+    how: str | None = None
+    real_name: str | None = None
+    plain: str | None = None
+    in_site: bool = (
+        False  # no file for the loader, but one below nvidia/ of a package folder, which torch then loads itself
+    )
+
+
+class Extension(msgspec.Struct, frozen=True, kw_only=True):
+    """One compiled extension of an engine: the CUDA libraries it needs, and those of them that nothing gives."""
+
+    package: str
+    path: str
+    needs: tuple[str, ...]
+    lacks: tuple[str, ...] = ()
+
+
+class TorchLibs(msgspec.Struct, frozen=True, kw_only=True):
+    """The CUDA libraries of torch's process in the order they are met, and the engines' compiled extensions."""
+
+    folder: str
+    libraries: tuple[CudaLibrary, ...] = ()
+    extensions: tuple[Extension, ...] = ()
+
+
+@probe
+def torch_libs(host: Host) -> TorchLibs:
+    python = interpreter(host)
+    folder = next((f"{s}/torch" for s in python.site if _ldso.there(host, f"{s}/torch/version.py")), None)
+    if folder is None:
+        raise Absent("no-torch", python=python.path)
+    exe = _program(host, python)
+    setup = _ldso.setup(host, exe[0].path if exe else None)
+    loaded: dict[str, CudaLibrary] = {}
+    todo = [(f"{folder}/lib/{name}", exe) for name in ROOTS]
+    while todo and len(loaded) < LIMIT:
+        path, chain = todo.pop(0)
+        try:
+            elf = _elf.read(host, path)
+        except Trouble:
+            continue
+        for name in elf.needed:
+            if name not in loaded and CUDA_LIBRARY.match(name):
+                loaded[name] = _found(host, setup, name, (elf, *chain), python)
+                below = loaded[name].path
+                if below is not None:
+                    todo.append((below, (elf, *chain)))
+    return TorchLibs(
+        folder=folder,
+        libraries=tuple(loaded.values()),
+        extensions=tuple(
+            _extensions(host, setup, python, exe, {n for n, one in loaded.items() if one.path or one.in_site})
+        ),
+    )
+
+
+def _program(host: Host, python: Interpreter) -> tuple[_elf.Elf, ...]:
+    try:
+        return (_elf.read(host, host.real(python.path)),)
+    except Trouble:
+        return ()
+
+
+def _found(host: Host, setup: _ldso.Setup, name: str, chain: tuple[_elf.Elf, ...], python: Interpreter) -> CudaLibrary:
+    first = _ldso.first(host, setup, name, chain)
+    by = chain[0].path
+    if first is None:
+        return CudaLibrary(name=name, by=by, in_site=_in_site(host, python, name))
+    plain: _ldso.Found | None = first
+    if first.how == "LD_LIBRARY_PATH":
+        plain = _ldso.first(host, msgspec.structs.replace(setup, library_path=()), name, chain)
+    return CudaLibrary(
+        name=name,
+        by=by,
+        path=first.path,
+        how=first.how,
+        real_name=host.real(first.path).rpartition("/")[2],
+        plain=plain.path if plain else None,
+    )
+
+
+def _in_site(host: Host, python: Interpreter, name: str) -> bool:
+    for site in python.site:
+        try:
+            parts = host.names(f"{site}/nvidia")
+        except Trouble:
+            continue
+        if any(_ldso.there(host, f"{site}/nvidia/{part}/lib/{name}") for part in parts):
+            return True
+    return False
+
+
+def _extensions(
+    host: Host, setup: _ldso.Setup, python: Interpreter, exe: tuple[_elf.Elf, ...], loaded: set[str]
+) -> Iterator[Extension]:
+    for package, pattern in EXTENSIONS.items():
+        for path in _files(host, python, package, pattern):
+            try:
+                elf = _elf.read(host, path)
+            except Trouble:
+                continue
+            needs = tuple(n for n in elf.needed if CUDA_LIBRARY.match(n))
+            lacks = tuple(n for n in needs if n not in loaded and _ldso.first(host, setup, n, (elf, *exe)) is None)
+            yield Extension(package=package, path=path, needs=needs, lacks=lacks)
+
+
+def _files(host: Host, python: Interpreter, package: str, pattern: re.Pattern[str]) -> list[str]:
+    for site in python.site:
+        try:
+            names = host.names(f"{site}/{package}")
+        except Trouble:
+            continue
+        found = [f"{site}/{package}/{n}" for n in names if pattern.match(n)]
+        for name in names:
+            if name.startswith("sm"):  # sgl_kernel keeps one for each architecture
+                try:
+                    found += [
+                        f"{site}/{package}/{name}/{n}"
+                        for n in host.names(f"{site}/{package}/{name}")
+                        if pattern.match(n)
+                    ]
+                except Trouble:
+                    continue
+        return found[:4]
+    return []
