@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds_doctor.host import Asked, Host
+from ds_doctor.host import Asked, Host, ReplayedHost
 from ds_doctor.probes import caches as caches_module
 from ds_doctor.probes import toolchain as toolchain_module
 from ds_doctor.probes.caches import caches
-from ds_doctor.probes.python_env import parse_arch_names
+from ds_doctor.probes.python_env import packages, parse_arch_names
 from ds_doctor.probes.toolchain import toolchain
 from ds_doctor.probes.torch_libs import torch_libs
+from support import FIXTURES
 
 
 def script(path: Path, text: str) -> Path:
@@ -65,7 +71,7 @@ def test_compilers_are_searched_as_triton_and_torch_do(tmp_path: Path) -> None:
     assert (got.cc.path, got.cc.gcc) == (str(tmp_path / "bin/gcc"), 13)
     assert toolchain(host(tmp_path, CC="")).cc.path is None
     assert toolchain(host(tmp_path, CC="no-such-compiler")).cc.path is None
-    script(tmp_path / "bin/mycc", "echo 'mycc (Debian 12.2.0-14) 12.2.0'\n")
+    script(tmp_path / "bin/mycc", "echo 'mycc (Debian 12.2.0-14) 12.2.0'; echo Free Software Foundation\n")
     script(tmp_path / "bin/clang", "echo 'Debian clang version 18.1.3 (1)'\n")
     assert toolchain(host(tmp_path, CC="clang")).cc.clang == 18
 
@@ -178,6 +184,28 @@ def test_rpath_beats_ld_library_path_and_runpath_does_not(tmp_path: Path) -> Non
     assert [(e.package, e.lacks) for e in got.extensions] == [("vllm", ("libcudart.so.12",))]
 
 
+@pytest.mark.parametrize("ask", [packages, toolchain, caches, torch_libs], ids=lambda f: f.__name__)
+def test_the_recorded_h200_host_gives_the_same_facts_again(ask: Callable[[Host], Any]) -> None:
+    folder = FIXTURES / "probes" / ask.__name__ / "h200-x1"
+    calls, env, fact = (json.loads((folder / f"{n}.json").read_text("utf-8")) for n in ("calls", "env", "fact"))
+    got = ask(ReplayedHost(calls, env))
+    assert got == msgspec.convert(fact, type(got))
+
+
+@pytest.mark.parametrize(
+    ("text", "compiler"),
+    [
+        ("g++ (Ubuntu 13.3.0-6ubuntu2~24.04) 13.3.0\nCopyright (C) 2023 Free Software Foundation, Inc.\n", ("gcc", 13)),
+        ("gcc (GCC) 11.4.1 20231218 (Red Hat 11.4.1-3)\nCopyright (C) Free Software Foundation\n", ("gcc", 11)),
+        ("Ubuntu clang version 18.1.3 (1ubuntu1)\n", ("clang", 18)),
+        ("Intel(R) oneAPI DPC++/C++ Compiler 2024.2.0 (2024.2.0.20240602)\n", None),
+        ("", None),
+    ],
+)
+def test_a_compiler_says_what_it_is(text: str, compiler: tuple[str, int] | None) -> None:
+    assert toolchain_module.parse_compiler_banner(text) == compiler
+
+
 def test_the_installed_torch_says_which_architectures_it_knows() -> None:
     text = "    named_arches = dict([\n  ('Hopper', '9.0+PTX'),\n ('Blackwell', '10.0;12.1+PTX'),])\n supported_arches = ['8.0', '9.0a',\n '12.0']\n os.environ.get('CXX', 'cl')"
     assert parse_arch_names(text) == (("8.0", "9.0a", "12.0"), {"Hopper": "9.0+PTX", "Blackwell": "10.0;12.1+PTX"})
@@ -189,5 +217,6 @@ def test_parsers_survive_any_text(text: str) -> None:
     toolchain_module.parse_nvcc(text)
     toolchain_module.parse_host_config(text)
     toolchain_module.parse_compiler_name(text)
+    toolchain_module.parse_compiler_banner(text)
     caches_module.parse_passwd(text, 0)
     parse_arch_names(text)
