@@ -5,36 +5,24 @@ from __future__ import annotations
 import re
 
 from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, not_applicable, undecided
-from ds_doctor.probes.caches import Caches, Folder
+from ds_doctor.probes.caches import Caches
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.nvml import Nvml
-from ds_doctor.probes.python_env import Package, Packages, TorchBuild
+from ds_doctor.probes.python_env import Packages, TorchBuild
 from ds_doctor.probes.toolchain import Toolchain
 from ds_doctor.probes.torch_libs import CudaLibrary, TorchLibs
 
 from . import _compat as compat
+from ._cuda_needs import compiling, needed, nvcc_version, where
+from ._cuda_wheels import wheel_of
 from ._data import table
 from ._gpus import gpus_of, visible
 from ._pins import Pin, kept, minor, pins, release
 
-ENGINES = ("vllm", "sglang")
-# Packages that compile CUDA when a model starts: FlashInfer (flashinfer/jit/core.py), DeepGEMM (deep_gemm/jit).
-COMPILE = ("flashinfer-python", "sgl-deep-gemm", "deep-gemm")
-# With these FlashInfer's kernels come ready-made.
-READY_MADE = "flashinfer-jit-cache"
 # Built against one torch's C++ interface: another minor version ends in undefined symbols or missing operators.
 BOUND_TO_TORCH = ("torchvision", "torchaudio", "vllm", "xformers")
 # Orin's 8.7 came with CUDA 11.4, everything below it earlier: release notes of the CUDA toolkit.
 OLD_CC, OLD_CUDA = (8, 7), "11.4"
-WHEELS = {
-    "cudart": "cuda-runtime",
-    "nvrtc": "cuda-nvrtc",
-    "cupti": "cuda-cupti",
-    "cublaslt": "cublas",
-    "cusparselt": "cusparselt",
-    "nvtoolsext": "nvtx",
-    "nvshmem_host": "nvshmem",
-}
 NCCL_LIBRARY = re.compile(r"libnccl\.so")
 NCCL = re.compile(r"nvidia-nccl-cu\d+\Z")  # the nccl family's business
 
@@ -196,7 +184,7 @@ def cuda_libraries_are_torchs_own(libs: TorchLibs, packages: Packages, torch: To
 
 def _shadow(one: CudaLibrary, packages: Packages) -> Findings:
     """A library from LD_LIBRARY_PATH in front of the wheel's: a fault when it is older than the wheel's."""
-    wheel = _wheel_of(one.name, packages)
+    wheel = wheel_of(one.name, packages)
     have = re.search(r"\.so\.(\d+(?:\.\d+)+)\Z", one.real_name or "")
     data = {"name": one.name, "path": one.path, "own": one.plain, "by": one.by}
     want = release(wheel.version) if wheel else None
@@ -205,14 +193,6 @@ def _shadow(one: CudaLibrary, packages: Packages) -> Findings:
         yield undecided("cuda-library-shadowed", "shadow-version-unread", **data)
     elif got < want[: len(got)]:
         yield found("cuda-library-shadowed", on=one.name, have=have[1] if have else "?", want=wheel.version, **data)
-
-
-def _wheel_of(name: str, packages: Packages) -> Package | None:
-    """The nvidia wheel that brings a library: libcublasLt.so.12 is nvidia-cublas-cu12 or, from CUDA 13 on, nvidia-cublas."""
-    stem = name.partition(".so.")[0].removeprefix("lib").lower()
-    stem = WHEELS.get(stem, "cudnn" if stem.startswith("cudnn") else stem)
-    names = [n for n in packages.packages if re.fullmatch(rf"nvidia-{stem}(-cu\d+)?", n)]
-    return packages.packages[names[0]] if len(names) == 1 else None
 
 
 # -- the CUDA toolkit ----------------------------------------------------------------------------------------------
@@ -234,22 +214,22 @@ def cuda_home_is_a_toolkit(toolchain: Toolchain, packages: Packages | None) -> F
 
 @check("cuda-nvcc-missing")
 def nvcc_is_there_for_what_compiles(toolchain: Toolchain, packages: Packages) -> Findings:
-    who = _compiling(packages)
+    who = compiling(packages)
     if toolchain.nvcc is None and toolchain.how not in ("CUDA_HOME", "CUDA_PATH"):
         yield found("cuda-nvcc-missing", on=", ".join(who), who=who, looked=toolchain.cuda_home or "/usr/local/cuda")
 
 
 @check("cuda-nvcc-other-major")
 def nvcc_is_of_torchs_cuda(toolchain: Toolchain, torch: TorchBuild, packages: Packages) -> Findings:
-    _compiling(packages)
-    nvcc = _nvcc(toolchain)
+    compiling(packages)
+    version = nvcc_version(toolchain)
     if torch.cuda is None:
         raise NotApplicable("torch-without-cuda", version=torch.version)
-    if compat.number(nvcc)[0] != compat.number(torch.cuda)[0]:
+    if compat.number(version)[0] != compat.number(torch.cuda)[0]:
         yield found(
             "cuda-nvcc-other-major",
             on=toolchain.nvcc,
-            nvcc=nvcc,
+            nvcc=version,
             cuda=torch.cuda,
             path=toolchain.nvcc or "",
             torch=torch.version,
@@ -258,29 +238,29 @@ def nvcc_is_of_torchs_cuda(toolchain: Toolchain, torch: TorchBuild, packages: Pa
 
 @check("cuda-nvcc-without-gpu")
 def nvcc_knows_the_gpus(toolchain: Toolchain, nvml: Nvml | None, environment: Environment | None) -> Findings:
-    nvcc = _nvcc(toolchain)
+    version = nvcc_version(toolchain)
     gpus = gpus_of(nvml)
     for cc in dict.fromkeys(g.cc for g in visible(gpus, environment.variables if environment else {}).gpus or gpus):
         dropped = compat.dropped_by(cc)
         if dropped is not None:
-            if compat.number(nvcc)[0] >= dropped:
-                yield found("cuda-nvcc-without-gpu", on=toolchain.nvcc, nvcc=nvcc, cc=cc, span=f"< {dropped}.0")
+            if compat.number(version)[0] >= dropped:
+                yield found("cuda-nvcc-without-gpu", on=toolchain.nvcc, nvcc=version, cc=cc, span=f"< {dropped}.0")
             continue
         known = compat.oldest_cuda(cc)
         if known is None and compat.number(cc) > OLD_CC:
             raise Undecided("cc-unknown", cc=cc)
         oldest, sure = known or (OLD_CUDA, False)
-        if compat.number(nvcc) < compat.number(oldest):
+        if compat.number(version) < compat.number(oldest):
             if not sure:
                 raise Undecided("cc-unknown", cc=cc)
-            yield found("cuda-nvcc-without-gpu", on=toolchain.nvcc, nvcc=nvcc, cc=cc, span=f">= {oldest}")
+            yield found("cuda-nvcc-without-gpu", on=toolchain.nvcc, nvcc=version, cc=cc, span=f">= {oldest}")
 
 
 @check("cuda-gcc-too-new")
 def nvcc_accepts_the_host_compiler(
     toolchain: Toolchain, packages: Packages, environment: Environment | None
 ) -> Findings:
-    _compiling(packages)
+    compiling(packages)
     variables = environment.variables if environment else {}
     flags = variables.get("NVCC_PREPEND_FLAGS", "") + " " + variables.get("NVCC_APPEND_FLAGS", "")
     if "-ccbin" in flags or "compiler-bindir" in flags or "allow-unsupported-compiler" in flags:
@@ -325,7 +305,7 @@ def triton_can_build_its_launcher(toolchain: Toolchain, packages: Packages) -> F
 
 @check("cuda-no-ninja")
 def ninja_is_on_path(toolchain: Toolchain, packages: Packages) -> Findings:
-    who = _compiling(packages)
+    who = compiling(packages)
     if toolchain.ninja is None:
         beside = toolchain.ninja_beside_python
         yield found("cuda-no-ninja", on=packages.python, who=who, python=packages.python, beside=beside or "-")
@@ -333,25 +313,25 @@ def ninja_is_on_path(toolchain: Toolchain, packages: Packages) -> Findings:
 
 @check("cuda-cache-unwritable", "cuda-cache-noexec", "cuda-build-folder-unwritable")
 def caches_take_compiled_kernels(caches: Caches, packages: Packages) -> Findings:
-    needed = _needed(packages)
+    folders = needed(packages)
     for rule in ("cuda-cache-unwritable", "cuda-cache-noexec", "cuda-build-folder-unwritable"):
-        if not needed:
+        if not folders:
             yield not_applicable(rule, "nothing-compiles")
     for folder in caches.folders:
-        if folder.what not in needed:
+        if folder.what not in folders:
             continue
         rule = "cuda-build-folder-unwritable" if folder.what == "torch-extensions" else "cuda-cache-unwritable"
         if folder.writable is None:
             yield undecided(rule, "folder-unseen", path=folder.path)
         elif not folder.writable:
-            yield found(rule, on=folder.path, **_place(folder))
+            yield found(rule, on=folder.path, **where(folder))
         elif folder.no_exec:
-            yield found("cuda-cache-noexec", on=folder.path, **_place(folder))
+            yield found("cuda-cache-noexec", on=folder.path, **where(folder))
 
 
 @check("cuda-home-folder-unknown")
 def the_user_has_a_home(caches: Caches, packages: Packages) -> Findings:
-    if not _needed(packages):
+    if not needed(packages):
         raise NotApplicable("nothing-compiles")
     if caches.home is None:
         yield found("cuda-home-folder-unknown", on="HOME")
@@ -367,46 +347,3 @@ def tmpdir_is_a_writable_folder(caches: Caches) -> Findings:
                 variable=folder.variable,
                 path=folder.path,
             )
-
-
-def _compiling(packages: Packages) -> list[str]:
-    """The packages that compile CUDA code when they start. NotApplicable when there is none."""
-    who = [n for n in COMPILE if n in packages.packages]
-    if not who:
-        raise NotApplicable("nothing-compiles")
-    if who == ["flashinfer-python"] and READY_MADE in packages.packages:
-        raise NotApplicable("kernels-ready-made", name=READY_MADE)
-    return who
-
-
-def _needed(packages: Packages) -> set[str]:
-    """Which of the folders the installed packages write to."""
-    needed: set[str] = set()
-    have = packages.packages
-    if "triton" in have:
-        needed |= {"triton", "torch-extensions"}
-    if "vllm" in have:
-        needed |= {"vllm", "inductor"}
-    if "sglang" in have:
-        needed |= {"inductor", "deep-gemm"}
-    if "flashinfer-python" in have:
-        needed.add("flashinfer")
-    return needed
-
-
-def _place(folder: Folder) -> dict[str, str]:
-    return {
-        "what": folder.what,
-        "path": folder.path,
-        "nearest": folder.blocked or folder.nearest,
-        "variable": folder.variable or "HOME",
-    }
-
-
-def _nvcc(toolchain: Toolchain) -> str:
-    """The version of the nvcc that would be used."""
-    if toolchain.nvcc is None:
-        raise NotApplicable("no-nvcc")
-    if toolchain.nvcc_version is None:
-        raise Undecided("nvcc-version-unread", path=toolchain.nvcc)
-    return toolchain.nvcc_version

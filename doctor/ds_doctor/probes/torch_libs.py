@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ..api import Absent, Host, Trouble, probe
-from . import _elf, _ldso
+from . import _elf, _ldso, fatbin
 from ._interpreter import Interpreter, interpreter
 
 # torch/__init__.py loads the first before anything else; the second is what torch._C pulls in.
@@ -45,6 +45,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     needs: tuple[str, ...]
     lacks: tuple[str, ...] = ()
+    arches: tuple[str, ...] | None = None  # of vLLM's; SGLang keeps one file for each architecture
 
 
 class TorchLibs(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +134,15 @@ def _extensions(
                 continue
             needs = tuple(n for n in elf.needed if CUDA_LIBRARY.match(n))
             lacks = tuple(n for n in needs if n not in loaded and _ldso.first(host, setup, n, (elf, *exe)) is None)
-            yield Extension(package=package, path=path, needs=needs, lacks=lacks)
+            arches = _arches(host, path) if package == "vllm" else None
+            yield Extension(package=package, path=path, needs=needs, lacks=lacks, arches=arches)
+
+
+def _arches(host: Host, path: str) -> tuple[str, ...] | None:
+    try:
+        return fatbin.arches(host, path)
+    except Trouble:
+        return None
 
 
 def _files(host: Host, python: Interpreter, package: str, pattern: re.Pattern[str]) -> list[str]:
