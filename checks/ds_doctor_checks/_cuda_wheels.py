@@ -6,6 +6,14 @@ import re
 
 from ds_doctor.probes.python_env import Package, Packages
 
+# Their wheels for CUDA 11, 12 and, where there is a -cu13, CUDA 13 write the same nvidia/<name>/ (RECORD of the wheels on PyPI).
+# NCCL's do as well, and are the nccl family's business.
+SHARE_A_FOLDER = frozenset(
+    {
+        "cublas", "cuda-cupti", "cuda-nvrtc", "cuda-runtime", "cuda-nvcc", "cudnn", "cufft", "cufile", "curand", "cusolver",
+        "cusparse", "cusparselt", "nvjitlink", "nvshmem", "nvtx",
+    }
+)  # fmt: skip
 # The library's stem where the wheel is not called after it: RECORD of the wheels on PyPI.
 WHEELS = {
     "cudart": "cuda-runtime",

@@ -14,7 +14,7 @@ from ds_doctor.probes.torch_libs import CudaLibrary, TorchLibs
 
 from . import _compat as compat
 from ._cuda_needs import compiling, needed, nvcc_version, where
-from ._cuda_wheels import wheel_of
+from ._cuda_wheels import SHARE_A_FOLDER, wheel_of
 from ._data import table
 from ._gpus import gpus_of, visible
 from ._pins import Pin, kept, minor, pins, release
@@ -127,9 +127,9 @@ def flashinfer_and_its_kernels_are_one_version(packages: Packages, environment: 
 def wheels_of_two_cudas_share_no_files(packages: Packages) -> Findings:
     groups: dict[str, list[str]] = {}
     for name in packages.packages:
-        m = re.fullmatch(r"(nvidia-.+)-cu\d+", name)
-        if m is not None and not NCCL.match(name):
-            groups.setdefault(m[1], []).append(name)
+        m = re.fullmatch(r"nvidia-(.+)-cu\d+", name)
+        if m is not None and m[1] in SHARE_A_FOLDER:
+            groups.setdefault(f"nvidia-{m[1]}", []).append(name)
     for stem, names in sorted(groups.items()):
         if len(names) > 1:
             yield found("cuda-wheels-collide", on=stem, names=sorted(names), python=packages.python)
@@ -140,7 +140,8 @@ def package_records_are_whole(packages: Packages) -> Findings:
     for folder in packages.broken:
         yield found("cuda-metadata-damaged", on=folder, folder=folder, python=packages.python)
     for name, versions in sorted(packages.doubled.items()):
-        if name in packages.packages and not NCCL.match(name):
+        # Two records of one version (an egg-info beside a dist-info) mislead nobody.
+        if len(set(versions)) > 1 and name in packages.packages and not NCCL.match(name):
             folder = packages.packages[name].folder
             yield found(
                 "cuda-metadata-damaged",
@@ -215,8 +216,11 @@ def cuda_home_is_a_toolkit(toolchain: Toolchain, packages: Packages | None) -> F
 @check("cuda-nvcc-missing")
 def nvcc_is_there_for_what_compiles(toolchain: Toolchain, packages: Packages) -> Findings:
     who = compiling(packages)
-    if toolchain.nvcc is None and toolchain.how not in ("CUDA_HOME", "CUDA_PATH"):
-        yield found("cuda-nvcc-missing", on=", ".join(who), who=who, looked=toolchain.cuda_home or "/usr/local/cuda")
+    if toolchain.nvcc is not None:
+        return
+    if toolchain.how in ("CUDA_HOME", "CUDA_PATH"):
+        raise NotApplicable("cuda-home-told", variable=toolchain.how)
+    yield found("cuda-nvcc-missing", on=", ".join(who), who=who, looked=toolchain.cuda_home or "/usr/local/cuda")
 
 
 @check("cuda-nvcc-other-major")
@@ -237,7 +241,10 @@ def nvcc_is_of_torchs_cuda(toolchain: Toolchain, torch: TorchBuild, packages: Pa
 
 
 @check("cuda-nvcc-without-gpu")
-def nvcc_knows_the_gpus(toolchain: Toolchain, nvml: Nvml | None, environment: Environment | None) -> Findings:
+def nvcc_knows_the_gpus(
+    toolchain: Toolchain, packages: Packages, nvml: Nvml | None, environment: Environment | None
+) -> Findings:
+    compiling(packages)
     version = nvcc_version(toolchain)
     gpus = gpus_of(nvml)
     for cc in dict.fromkeys(g.cc for g in visible(gpus, environment.variables if environment else {}).gpus or gpus):
