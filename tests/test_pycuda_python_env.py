@@ -6,13 +6,13 @@ import os
 import sys
 from pathlib import Path
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ds_doctor import snapshot
 from ds_doctor.host import Asked, Host, RootedHost
-from ds_doctor.model import Absent, Malformed, Trouble
+from ds_doctor.model import Absent, Malformed, Outcome, Trouble
 from ds_doctor.probes import _interpreter, python_env
 from ds_doctor.probes.python_env import packages, torch_build
 
@@ -216,7 +216,8 @@ def test_hostile_folders_cost_only_themselves(tmp_path: Path) -> None:
     got = packages(rooted(tmp_path, python="/opt/venv/bin/python"))
     assert got.packages["torch"].version == "2.11.0" and got.packages["vllm"].version == "0.33.0"
     assert any(b.endswith("vllm-0.33.0.dist-info") for b in got.broken)
-    msgspec.json.encode(got)
+    kept = snapshot.write({type(got): Outcome(got)}, Asked(), "0", "")
+    assert "~\N{REPLACEMENT CHARACTER}" in kept.decode("utf-8")
 
 
 def test_a_python_that_hangs_or_lies_is_not_believed(tmp_path: Path) -> None:
