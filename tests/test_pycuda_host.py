@@ -21,7 +21,7 @@ from ds_doctor.probes import toolchain as toolchain_module
 from ds_doctor.probes.caches import caches
 from ds_doctor.probes.python_env import packages, parse_arch_names
 from ds_doctor.probes.toolchain import toolchain
-from ds_doctor.probes.torch_libs import torch_libs
+from ds_doctor.probes.torch_libs import parse_preloads, torch_libs
 from support import FIXTURES
 
 
@@ -206,6 +206,51 @@ def test_a_compiler_says_what_it_is(text: str, compiler: tuple[str, int] | None)
     assert toolchain_module.parse_compiler_banner(text) == compiler
 
 
+PRELOADS_ALL = """
+def _preload_cuda_deps(err=None):
+    cuda_libs = [
+        ("nvjitlink", "libnvJitLink.so.*[0-9]"),
+        ("cusparse", "libcusparse.so.*[0-9]"),
+        ("nothing", "libnothing.so.*[0-9]"),
+        ("cudnn", "libcudnn.so.*[0-9]"),
+    ]
+
+def _load_global_deps():
+    try:
+        ctypes.CDLL(path)
+        with open("/proc/self/maps") as f:
+            pass
+        _preload_cuda_deps()
+    except OSError as err:
+        _preload_cuda_deps(err)
+"""
+
+
+def test_what_torch_loads_by_itself_no_library_path_shadows(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "v"], check=True)
+    site = next((tmp_path / "v/lib").glob("python3*/site-packages"))
+    jit = shared(site / "nvidia/cu13/lib/libnvJitLink.so.13", "libnvJitLink.so.13")
+    sparse = shared(site / "nvidia/cu13/lib/libcusparse.so.12", "libcusparse.so.12", jit, runpath="$ORIGIN")
+    shared(site / "torch/lib/libtorch_cuda.so", "libtorch_cuda.so", sparse, rpath="$ORIGIN/../../nvidia/cu13/lib")
+    (site / "torch/version.py").write_text("__version__ = '2.11.0+cu130'\n")
+    (site / "torch/__init__.py").write_text(PRELOADS_ALL)
+    shared(tmp_path / "old/libnvJitLink.so.13", "libnvJitLink.so.13")
+    got = torch_libs(
+        Host(Asked(python=str(tmp_path / "v/bin/python")), env={"LD_LIBRARY_PATH": str(tmp_path / "old"), "PATH": ""})
+    )
+    assert {one.name: (one.how, one.path) for one in got.libraries} == {
+        "libnvJitLink.so.13": ("torch", str(jit)),
+        "libcusparse.so.12": ("torch", str(sparse)),
+    }
+
+
+def test_what_torch_loads_by_itself_is_read_from_its_source() -> None:
+    assert parse_preloads(PRELOADS_ALL)[:2] == [("nvjitlink", "libnvJitLink"), ("cusparse", "libcusparse")]
+    two = PRELOADS_ALL.replace("_preload_cuda_deps()", "_preload_cuda_deps('nvjitlink', 'libnvJitLink.so.*[0-9]')")
+    assert parse_preloads(two) == [("nvjitlink", "libnvJitLink")]
+    assert parse_preloads(PRELOADS_ALL.replace("/proc/self/maps", "x")) == []
+
+
 def test_the_installed_torch_says_which_architectures_it_knows() -> None:
     text = "    named_arches = dict([\n  ('Hopper', '9.0+PTX'),\n ('Blackwell', '10.0;12.1+PTX'),])\n supported_arches = ['8.0', '9.0a',\n '12.0']\n os.environ.get('CXX', 'cl')"
     assert parse_arch_names(text) == (("8.0", "9.0a", "12.0"), {"Hopper": "9.0+PTX", "Blackwell": "10.0;12.1+PTX"})
@@ -220,3 +265,5 @@ def test_parsers_survive_any_text(text: str) -> None:
     toolchain_module.parse_compiler_banner(text)
     caches_module.parse_passwd(text, 0)
     parse_arch_names(text)
+    parse_preloads(text)
+    parse_preloads(PRELOADS_ALL + text)

@@ -166,12 +166,16 @@ def cuda_libraries_are_torchs_own(libs: TorchLibs, packages: Packages, torch: To
         if NCCL_LIBRARY.match(one.name):
             continue
         if one.path is None:
-            if not one.in_site:
+            if not libs.cache_readable:
+                yield undecided("cuda-library-missing", "loader-cache-unread", name=one.name)
+            elif not one.in_site:
                 yield found("cuda-library-missing", on=one.name, name=one.name, by=one.by, python=packages.python)
         elif one.how == "LD_LIBRARY_PATH" and one.plain is not None and one.plain != one.path:
             yield from _shadow(one, packages)
     for extension in libs.extensions:
-        if extension.lacks:
+        if extension.lacks and not libs.cache_readable:
+            yield undecided("cuda-engine-other-cuda", "loader-cache-unread", name=extension.lacks[0])
+        elif extension.lacks:
             yield found(
                 "cuda-engine-other-cuda",
                 on=extension.path,

@@ -24,7 +24,8 @@ EXTENSIONS = {
 
 
 class CudaLibrary(msgspec.Struct, frozen=True, kw_only=True):
-    """One library that `by` (the first that asks) needs. `path` None: the loader finds none. `how` as in Loader. `plain` is what it would be
+    """One library that `by` (the first that asks) needs. `path` None: the loader finds none. `how` as in Loader, or `torch`: its
+    __init__.py loads that file by its path before anything asks for it. `plain` is what it would be
     without LD_LIBRARY_PATH. `real_name` is the file's name with links followed, which often carries the version."""
 
     name: str
@@ -54,6 +55,7 @@ class TorchLibs(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     libraries: tuple[CudaLibrary, ...] = ()
     extensions: tuple[Extension, ...] = ()
+    cache_readable: bool = True  # False: what stands only in /etc/ld.so.cache was not seen
 
 
 @probe
@@ -64,27 +66,99 @@ def torch_libs(host: Host) -> TorchLibs:
         raise Absent("no-torch", python=python.path)
     exe = _program(host, python)
     setup = _ldso.setup(host, exe[0].path if exe else None)
-    loaded: dict[str, CudaLibrary] = {}
-    todo = [(f"{folder}/lib/{name}", exe) for name in ROOTS]
-    while todo and len(loaded) < LIMIT:
-        path, chain = todo.pop(0)
-        try:
-            elf = _elf.read(host, path)
-        except Trouble:
-            continue
-        for name in elf.needed:
-            if name not in loaded and CUDA_LIBRARY.match(name):
-                loaded[name] = _found(host, setup, name, (elf, *chain), python)
-                below = loaded[name].path
-                if below is not None:
-                    todo.append((below, (elf, *chain)))
+    process = _Process(host, setup, python, exe, folder)
+    first, last = (f"{folder}/lib/{name}" for name in ROOTS)
+    process.load(first)
+    for path in _preloads(host, python, folder):
+        process.load(path, f"{folder}/__init__.py")
+    process.load(last)
+    loaded = process.loaded
     return TorchLibs(
         folder=folder,
         libraries=tuple(loaded.values()),
+        cache_readable=setup.cache_readable,
         extensions=tuple(
             _extensions(host, setup, python, exe, {n for n, one in loaded.items() if one.path or one.in_site})
         ),
     )
+
+
+class _Process:
+    """The CUDA libraries that a process has loaded so far: a name is looked for once, as the loader does."""
+
+    def __init__(
+        self, host: Host, setup: _ldso.Setup, python: Interpreter, exe: tuple[_elf.Elf, ...], folder: str
+    ) -> None:
+        self.host, self.setup, self.python, self.exe, self.folder = host, setup, python, exe, folder
+        self.own: set[str] = set()  # torch's own libraries that were met
+        self.loaded: dict[str, CudaLibrary] = {}
+
+    def load(self, path: str, by: str | None = None) -> None:
+        """A file by its path (`by` names who, when it is a CUDA library itself), then what it needs, level by level."""
+        if by is not None:
+            name = path.rpartition("/")[2]
+            if name in self.loaded or not _ldso.there(self.host, path):
+                return
+            real = self.host.real(path).rpartition("/")[2]
+            self.loaded[name] = CudaLibrary(name=name, by=by, path=path, how="torch", real_name=real, plain=path)
+        todo = [(path, self.exe)]
+        while todo and len(self.loaded) < LIMIT:
+            path, chain = todo.pop(0)
+            try:
+                elf = _elf.read(self.host, path)
+            except Trouble:
+                continue
+            for name in elf.needed:
+                if name not in self.loaded and CUDA_LIBRARY.match(name):
+                    one = _found(self.host, self.setup, name, (elf, *chain), self.python)
+                    self.loaded[name] = one
+                    if one.path is not None:
+                        todo.append((one.path, (elf, *chain)))
+                elif name.startswith(("libtorch", "libc10")) and name not in self.own:
+                    self.own.add(name)
+                    todo.append((f"{self.folder}/lib/{name}", (elf, *chain)))
+
+
+def parse_preloads(text: str) -> list[tuple[str, str]]:
+    """(wheel's folder, library's stem) that torch/__init__.py loads by path after its first library, in order.
+
+    torch 2.11 does it for all of them, older ones for nvJitLink and nvrtc or for none (pytorch issues 138460, 145580).
+    """
+    m = re.search(r"^def _load_global_deps\b.*?^    except OSError", text, re.M | re.S)
+    block = m[0].partition("/proc/self/maps")[2] if m else ""
+    if re.search(r"_preload_cuda_deps\(\)", block):
+        every = re.search(r"^def _preload_cuda_deps\b.*?^    \]", text, re.M | re.S)
+        block = every[0] if every else ""
+        return re.findall(r"""\(\s*["'](\w+)["'],\s*["'](lib[\w-]+)\.so""", block)
+    return re.findall(r"""_preload_cuda_(?:deps|lib)\(\s*["'](\w+)["'],\s*["'](lib[\w-]+)\.so""", block)
+
+
+def _preloads(host: Host, python: Interpreter, folder: str) -> Iterator[str]:
+    """The files of those, up to the first that is not there: torch gives up quietly then."""
+    try:
+        wanted = parse_preloads(host.text(f"{folder}/__init__.py", 1 << 20))
+    except Trouble:
+        return
+    names: dict[str, list[str]] = {}
+    for wheel, stem in wanted:
+        path = next(_wheel_files(host, python, wheel, stem, names), None)
+        if path is None:
+            return
+        yield path
+
+
+def _wheel_files(host: Host, python: Interpreter, wheel: str, stem: str, names: dict[str, list[str]]) -> Iterator[str]:
+    pattern = re.compile(re.escape(stem) + r"\.so\..*[0-9]\Z")
+    for site in python.site:
+        for place in (f"{site}/nvidia/{wheel}/lib", f"{site}/nvidia/cu13/lib", f"{site}/nvidia/cu12/lib"):
+            if place not in names:
+                try:
+                    names[place] = host.names(place)
+                except Trouble:
+                    names[place] = []
+            for name in names[place]:
+                if pattern.match(name):
+                    yield f"{place}/{name}"
 
 
 def _program(host: Host, python: Interpreter) -> tuple[_elf.Elf, ...]:
