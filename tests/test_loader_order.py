@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ds_doctor.host import Host, RootedHost
@@ -282,6 +282,7 @@ def test_any_cache_is_read_or_refused(data: bytes, head: bytes) -> None:
         pass
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2000), st.binary(min_size=1, max_size=12))
 def test_a_damaged_cache_is_read_or_refused(at: int, junk: bytes) -> None:
     data = bytearray(Path("/etc/ld.so.cache").read_bytes())

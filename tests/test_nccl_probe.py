@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ds_doctor.host import Asked, Host, RootedHost
@@ -157,6 +157,7 @@ def test_any_data_has_a_version_or_none(data: bytes) -> None:
 
 
 @needs_gcc
+@settings(deadline=None)
 @given(st.integers(0, 4000), st.binary(min_size=1, max_size=24))
 def test_a_damaged_libnccl_never_breaks_the_probe(
     tmp_path_factory: pytest.TempPathFactory, at: int, junk: bytes

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as unhurried
 from hypothesis import strategies as st
 
 from ds_doctor.host import Host, ReplayedHost, RootedHost, record
@@ -81,6 +82,7 @@ def test_any_text_is_a_configuration(text: str) -> None:
     parse_home(text, 0)
 
 
+@unhurried(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_configuration_file(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "any.conf"
