@@ -149,9 +149,9 @@ def nccl_config(host: Host) -> NcclConfig:
 
 
 def _is_missing(host: Host, path: str) -> bool:
-    """Whether an absolute path leads nowhere; a relative one depends on where the engine starts."""
+    """Whether an absolute path leads nowhere; a relative one depends on where the engine starts. NCCL expands no `~`."""
     if not path.startswith("/"):
-        return False
+        return path.startswith("~")
     try:
         return not host.exists(path)
     except Trouble:
