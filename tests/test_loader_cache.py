@@ -11,7 +11,7 @@ import pytest
 
 from ds_doctor.host import RootedHost
 from ds_doctor.model import Malformed
-from ds_doctor.probes import _ldso
+from ds_doctor.probes import _ldcache, _ldso
 from ds_doctor.probes.loader import NAMES, loader
 from support import FIXTURES
 
@@ -63,7 +63,7 @@ def test_a_written_cache_is_read_again() -> None:
         ("liba.so.1", "/lib/liba.so.1", X86_64, None),
         ("liba.so.1", "/x/liba.so.1", X86_64, "x86-64-v2"),
     ]
-    got = _ldso.parse_cache(new_cache(rows))
+    got = _ldcache.parse(new_cache(rows))
     assert [(e.name, e.path, e.flags, e.hwcap) for e in got] == rows
 
 
@@ -125,4 +125,4 @@ def test_a_cache_that_is_none_leaves_the_default_folders(tmp_path: Path) -> None
 def test_a_cache_cut_short_is_refused() -> None:
     data = new_cache([("liba.so.1", "/lib/liba.so.1", X86_64, None)])
     with pytest.raises(Malformed):
-        _ldso.parse_cache(data[:60])
+        _ldcache.parse(data[:60])

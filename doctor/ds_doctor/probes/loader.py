@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from ..api import Absent, Host, Trouble, probe
-from . import _ldso
+from . import _ldcache, _ldso
 
 # The names under which GPU software opens its libraries (the sonames of the driver, of CUDA 11 to 13 and of NCCL).
 NAMES = (
@@ -78,7 +78,7 @@ def copies(host: Host, setup: _ldso.Setup, preloads: list[_ldso.Preload], name: 
 
 @probe
 def loader(host: Host) -> Loader:
-    if not host.live and not host.exists(_ldso.CACHE) and not host.exists("/lib"):
+    if not host.live and not host.exists(_ldcache.PATH) and not host.exists("/lib"):
         raise Absent("not-under-root")
     setup = _ldso.setup(host)
     preloads = _ldso.preloads(host, setup)
