@@ -52,7 +52,23 @@ def write(outcomes: Mapping[type, Outcome], asked: Asked, version: str, now: str
     snapshot = Snapshot(
         schema=SCHEMA, tool={"name": "ds-doctor", "version": version}, recorded_at=now, asked=asked, facts=facts
     )
-    return msgspec.json.format(msgspec.json.encode(snapshot), indent=1) + b"\n"
+    return msgspec.json.format(_as_json(snapshot), indent=1) + b"\n"
+
+
+def _as_json(value: Any) -> bytes:
+    """A value as JSON. Bytes of a file name, variable or argument that are no UTF-8 become U+FFFD in it."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_unicode(msgspec.to_builtins(value)))
+
+
+def _unicode(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {_unicode(k): _unicode(v) for k, v in value.items()}
+    return [_unicode(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
 def read(data: bytes, where: str) -> Snapshot:

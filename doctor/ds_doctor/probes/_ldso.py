@@ -46,6 +46,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     cache: Mapping[str, tuple[_ldcache.Entry, ...]] = {}
     defaults: tuple[str, ...] = ()
     hwcaps: tuple[str, ...] = ()  # glibc-hwcaps folders that this CPU may use, best first
+    plain: frozenset[str] = frozenset()  # folders that are known to have no glibc-hwcaps
     cache_readable: bool = True
 
 
@@ -219,7 +220,7 @@ def _folders(host: Host, setup: Setup, elf: _elf.Elf, entries: Sequence[str]) ->
 
 
 def _in_folder(host: Host, setup: Setup, folder: str, name: str, how: str) -> Iterator[Found]:
-    if setup.hwcaps and there(host, f"{folder}/glibc-hwcaps"):
+    if setup.hwcaps and folder not in setup.plain and there(host, f"{folder}/glibc-hwcaps"):
         for level in setup.hwcaps:
             found = _look(host, setup, f"{folder}/glibc-hwcaps/{level}/{name}", how)
             if found is not None:
@@ -245,8 +246,9 @@ def _look(host: Host, setup: Setup, path: str, how: str) -> Found | None:
         head = _elf.read_head(host, path)
     except (Absent, Denied):
         return None
-    except Trouble:
-        return Found(path=path, how=how, fault="not-elf")
+    except Trouble as t:
+        # A folder, or a file that is no ELF: the loader stops there. What it cannot even open, it passes over.
+        return Found(path=path, how=how, fault="not-elf") if t.reason.id in ("not-elf", "not-a-file") else None
     if (head.bits, head.machine) != (setup.bits, setup.machine):
         return None
     return Found(path=path, how=how)

@@ -83,8 +83,10 @@ def loader(host: Host) -> Loader:
     setup = _ldso.setup(host)
     preloads = _ldso.preloads(host, setup)
     there = {f: _ldso.there(host, f) for f in setup.library_path}
-    # Folders that are not there are asked once, not once a name.
-    short = msgspec.structs.replace(setup, library_path=tuple(f for f in setup.library_path if there[f]))
+    # What is not there is asked once, not once a name.
+    path = tuple(f for f in setup.library_path if there[f])
+    plain = frozenset(f for f in (*path, *setup.defaults) if not _ldso.there(host, f"{f}/glibc-hwcaps"))
+    short = msgspec.structs.replace(setup, library_path=path, plain=plain)
     picked: dict[str, Library] = {}
     others: dict[str, tuple[Library, ...]] = {}
     for name in NAMES:
@@ -98,7 +100,7 @@ def loader(host: Host) -> Loader:
         others=others,
         preload=tuple(p.path for p in preloads if p.path is not None),
         preload_missing=tuple(p.text for p in preloads if p.path is None),
-        path=tuple(f for f in setup.library_path if there[f]),
+        path=path,
         path_missing=tuple(f for f in setup.library_path if not there[f]),
         cache_readable=setup.cache_readable,
     )

@@ -175,5 +175,6 @@ def _plugins(host: Host, settings: dict[str, Setting]) -> dict[str, bool]:
         if not parts or any(p.lower() in NO_FILE for p in parts):
             continue
         names = [n for p in parts for n in (p, *(form.format(p) for form in PLUGINS[variable] if "/" not in p))]
-        found[variable] = any(_ldso.first(host, setup, name, chain) is not None for name in names)
+        files = [_ldso.first(host, setup, name, chain) for name in names]
+        found[variable] = any(file is not None and file.fault is None for file in files)
     return found
