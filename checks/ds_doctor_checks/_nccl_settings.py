@@ -10,7 +10,7 @@ from ds_doctor.probes.network import Interface
 
 from ._data import table
 
-_WHOLE = re.compile(r"\s*[+-]?(0[xX][0-9a-fA-F]+|\d+)\s*\Z")
+_WHOLE = re.compile(r"\s*[+-]?(0[xX][0-9a-fA-F]+|[0-9]+)\s*\Z")
 _START = re.compile(r"\s*([+-]?(?:0[xX][0-9a-fA-F]+|\d+))")
 
 

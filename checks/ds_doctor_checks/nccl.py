@@ -14,7 +14,7 @@ from ds_doctor.probes.python_env import Packages
 
 from . import _nccl_settings as settings
 from ._data import table
-from ._nccl_copies import ENGINES, pinned, used, version
+from ._nccl_copies import ENGINES, owns_wheel, pinned, used, version
 
 ALGO_STRICT = (2, 24)  # since then an unknown word in NCCL_ALGO or NCCL_PROTO is an error (user guide)
 OLD_TORCH_NAMES = {  # torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp, since torch 2.2
@@ -48,10 +48,10 @@ def torch_finds_nccl(copies: NcclCopies) -> Findings:
 
 
 @check("nccl-preloaded", "nccl-shadowed")
-def torch_gets_its_own_nccl(copies: NcclCopies) -> Findings:
+def torch_gets_its_own_nccl(copies: NcclCopies, packages: Packages | None) -> Findings:
     if copies.links in (None, "none"):
         raise NotApplicable("nccl-no-torch" if copies.links is None else "nccl-torch-cpu")
-    own = copies.own
+    own = copies.own if owns_wheel(packages) else None
     for one in copies.copies:
         if one.real in copies.preloaded and (own is None or one.real != own.real):
             yield found(
@@ -289,6 +289,8 @@ def nccl_finds_the_rdma_devices(config: NcclConfig, network: Network) -> Finding
     if setting is None or not setting.value or settings.number(config, "NCCL_IB_DISABLE") == 1:
         return
     names = [h.name for h in network.hcas]
+    if setting.value.startswith("^") and not names:
+        return  # a list of devices to leave out names nothing that must be there
     if not settings.matches(setting.value, names):
         yield found(
             "nccl-hca-missing",
