@@ -9,6 +9,7 @@ from ds_doctor.probes.caches import Caches
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.nvml import Nvml
 from ds_doctor.probes.python_env import Packages, TorchBuild
+from ds_doctor.probes.system import System
 from ds_doctor.probes.toolchain import Toolchain
 from ds_doctor.probes.torch_libs import CudaLibrary, TorchLibs
 
@@ -52,8 +53,8 @@ def torch_has_cuda(torch: TorchBuild, nvml: Nvml | None) -> Findings:
 
 
 @check("cuda-torch-pin-broken", "cuda-pin-broken", "cuda-nvidia-pin-differs")
-def pins_are_kept(packages: Packages) -> Findings:
-    for pin in pins(packages):
+def pins_are_kept(packages: Packages, system: System | None) -> Findings:
+    for pin in pins(packages, system.machine if system is not None else ""):
         installed = packages.packages[pin.name].version
         if NCCL.match(pin.name):
             continue
