@@ -31,6 +31,11 @@ def on_wsl(system: System | None, nodes: DeviceNodes | None = None) -> bool:
     return system is not None and (system.container == "wsl" or "microsoft" in system.kernel.lower())
 
 
+def on_tegra(nodes: DeviceNodes | None) -> bool:
+    """Whether the GPU is the integrated one of a Jetson: no nvidia-uvm, a libcuda.so.1.1 that carries no driver's version."""
+    return nodes is not None and "nvmap" in nodes.nodes
+
+
 def has_nodes(nodes: DeviceNodes) -> bool:
     """Whether any GPU's device file is there."""
     return any(re.fullmatch(r"nvidia(\d+|ctl)|dxg|nvmap", name) for name in nodes.nodes)
@@ -83,6 +88,12 @@ def picked_libcuda(loader: Loader | None) -> Library | None:
     return loader.picked.get("libcuda.so.1") if loader is not None else None
 
 
+def version_of(library: Library) -> str | None:
+    """The driver's version in a library's file name; None for numbers of another kind (libcuda.so.1.1 of Jetson and WSL)."""
+    version = library.version
+    return version if version is not None and re.match(r"[0-9]{3,}\.", version) else None
+
+
 def is_compat(library: Library) -> bool:
     """Whether it is a forward-compatibility copy, by the folder that all such packages use."""
     return any(re.search(r"/(cuda-)?compat(/|-)", path) for path in (library.path, library.real))
@@ -93,19 +104,20 @@ def is_stub(library: Library) -> bool:
 
 
 def forward_compatible(gpus: tuple[Gpu, ...]) -> bool | None:
-    """Whether the GPUs may run with a newer libcuda: data-centre cards may. None where the names do not tell."""
+    """Whether the GPUs may run with a newer libcuda: data-centre cards and Jetsons may. None where the names do not tell."""
     lines = {line_of(g.name) for g in gpus}
     if lines & {"geforce", "workstation"}:
         return False
-    return True if lines == {"data-center"} else None
+    return True if lines and lines <= {"data-center", "jetson"} else None
 
 
 def newer_compat(driver: str, loader: Loader | None) -> str | None:
     """The version of the compat copy of libcuda that programs would get, where it is newer than the driver."""
     library = picked_libcuda(loader)
-    if library is None or library.version is None or not is_compat(library) or is_stub(library):
+    version = version_of(library) if library is not None else None
+    if library is None or version is None or not is_compat(library) or is_stub(library):
         return None
-    return library.version if number(library.version) > number(driver) else None
+    return version if number(version) > number(driver) else None
 
 
 def cuda_programs(torch: TorchBuild | None, packages: Packages | None) -> list[tuple[str, str]]:

@@ -26,13 +26,23 @@ NEWER_THAN_HOPPER = ("Blackwell",)
 
 @check("gpu-none")
 def there_is_a_gpu(
-    pci: Pci | None, nvml: Nvml | None, known: DriverGpus | None, nodes: DeviceNodes | None, system: System | None
+    pci: Pci | None, nvml: Nvml | None, known: DriverGpus | None, nodes: DeviceNodes | None
 ) -> Findings:
     if pci is None and nodes is None:
         raise Undecided("not-under-root")
     seen = (pci and pci.gpus) or (nvml and nvml.gpus) or (known and known.gpus) or (nodes and of.has_nodes(nodes))
-    if not seen and not of.on_wsl(system, nodes):
+    if not seen:
         yield found("gpu-none")
+
+
+@check("driver-wsl-missing")
+def the_windows_driver_is_reached_from_wsl(nvml: Nvml | None, nodes: DeviceNodes, system: System | None) -> Findings:
+    if "dxg" not in nodes.nodes:
+        raise NotApplicable("not-on-wsl")
+    if nvml is not None and nvml.error in (9, 12):
+        yield found("driver-wsl-missing", code=nvml.error, detail=nvml.detail or "-")
+    elif nvml is None or nvml.error is not None:
+        raise Undecided("nvml-silent", code=nvml.error if nvml else "-", detail=nvml.detail if nvml else "")
 
 
 @check("gpu-not-passed", "gpu-hidden-by-variable")
@@ -104,7 +114,7 @@ def the_library_fits_the_kernel_module(
     nvml: Nvml | None, kernel: KernelModule | None, loader: Loader | None
 ) -> Findings:
     picked = loader.picked.get("libnvidia-ml.so.1") if loader is not None else None
-    library = nvml.driver if nvml is not None and nvml.driver else picked.version if picked is not None else None
+    library = nvml.driver if nvml is not None and nvml.driver else of.version_of(picked) if picked is not None else None
     if nvml is not None and nvml.error == 18:
         yield found("driver-mismatch", library=library or "?", module=kernel.version if kernel else "?")
         return
@@ -223,6 +233,8 @@ def unified_memory_is_loaded(
         raise NotApplicable("gpus-not-passed")
     if "nvidia_uvm" in modules.loaded or "nvidia-uvm" in nodes.majors:
         return
+    if of.on_tegra(nodes):
+        raise NotApplicable("on-tegra")
     if nodes.on_demand and not of.in_container(system):
         raise NotApplicable("uvm-on-demand")
     yield found("driver-uvm-missing")
@@ -234,6 +246,8 @@ def the_device_files_work(
 ) -> Findings:
     if of.hidden(nodes, system):
         raise NotApplicable("gpus-not-passed")
+    if of.on_tegra(nodes):
+        raise NotApplicable("on-tegra")
     container = of.in_container(system)
     need = ["nvidiactl"]
     if modules is None or "nvidia_uvm" in modules.loaded:
@@ -286,19 +300,23 @@ def the_loader_picks_the_drivers_libcuda(
     if kernel is None:  # WSL: the library is Windows' and carries no version of this driver
         return
     compares = ("libcuda-compat-older", "libcuda-compat-newer") if of.is_compat(library) else ("libcuda-mismatch",)
-    if library.version is None:
+    version = of.version_of(library)
+    if version is None:
         for rule in compares:
-            yield undecided(rule, "libcuda-version-unknown", path=library.path)
+            if of.on_tegra(nodes):
+                yield not_applicable(rule, "on-tegra")
+            else:
+                yield undecided(rule, "libcuda-version-unknown", path=library.path)
         return
-    said = {"path": library.path, "how": library.how, "library": library.version, "module": kernel.version}
-    if library.version == kernel.version:
+    said = {"path": library.path, "how": library.how, "library": version, "module": kernel.version}
+    if version == kernel.version:
         return
     if not of.is_compat(library):
-        if nvml is not None and (nvml.error == 18 or nvml.driver == library.version):
+        if nvml is not None and (nvml.error == 18 or nvml.driver == version):
             yield not_applicable("libcuda-mismatch", "mismatch-told")
         else:
             yield found("libcuda-mismatch", **said)
-    elif compat.number(library.version) < compat.number(kernel.version):
+    elif compat.number(version) < compat.number(kernel.version):
         yield found("libcuda-compat-older", **said)
     else:
         may = of.forward_compatible(nvml.gpus) if nvml is not None and nvml.error is None and nvml.gpus else None
