@@ -14,7 +14,7 @@ from ds_doctor.probes.python_env import Packages, TorchBuild
 from ds_doctor.probes.system import System
 
 from ._compat import cuda_of_tag, number
-from ._gpus import gpus_of, line_of, visible
+from ._gpus import line_of, seen
 
 NVIDIA_MAJOR = 195  # of /dev/nvidiactl and /dev/nvidia<n>: NV_MAJOR_DEVICE_NUMBER in the kernel module's nv.h
 OTHER_DRIVERS = ("nouveau", "nova", "nova_core", "NovaCore")
@@ -59,9 +59,8 @@ def driver_of(kernel: KernelModule | None, nvml: Nvml | None) -> str | None:
 
 
 def used(nvml: Nvml | None, environment: Environment | None) -> tuple[Gpu, ...]:
-    """The GPUs that CUDA would use, or all of them where the variables leave none. Raises as gpus_of does."""
-    gpus = gpus_of(nvml)
-    return visible(gpus, environment.variables if environment else {}).gpus or gpus
+    """The GPUs that CUDA would use, or all of them where the variables leave none. Raises as `seen` does."""
+    return seen(nvml, environment, lambda g: g.name)
 
 
 def wrong(name: str, node: Node, majors: dict[str, int]) -> bool:

@@ -17,7 +17,7 @@ from . import _compat as compat
 from ._cuda_needs import compiling, needed, nvcc_version, where
 from ._cuda_wheels import SHARE_A_FOLDER, wheel_of
 from ._data import table
-from ._gpus import gpus_of, visible
+from ._gpus import gpus_of, seen
 from ._pins import Pin, kept, minor, pins, release
 
 # Built against one torch's C++ interface: another minor version ends in undefined symbols or missing operators.
@@ -251,8 +251,7 @@ def nvcc_knows_the_gpus(
 ) -> Findings:
     compiling(packages)
     version = nvcc_version(toolchain)
-    gpus = gpus_of(nvml)
-    for cc in dict.fromkeys(g.cc for g in visible(gpus, environment.variables if environment else {}).gpus or gpus):
+    for cc in dict.fromkeys(g.cc for g in seen(nvml, environment, lambda g: g.cc)):
         dropped = compat.dropped_by(cc)
         if dropped is not None:
             if compat.number(version)[0] >= dropped:
