@@ -43,7 +43,8 @@ def test_every_marker_of_known_words_has_the_value_that_packaging_gives_it(marke
 
 
 @pytest.mark.parametrize(
-    "marker", ['platform_release > "5"', 'platform_release > "5" and sys_platform == "linux"', "garbage", "(", ")", "()"]
+    "marker",
+    ['platform_release > "5"', 'platform_release > "5" and sys_platform == "linux"', "garbage", "(", ")", "()"],
 )
 def test_a_marker_that_cannot_be_answered_does_not_hold(marker: str) -> None:
     assert not holds(marker, "3.12", "x86_64")

@@ -7,6 +7,7 @@ import re
 from ds_doctor.probes.device_nodes import DeviceNodes, Node
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.kernel_module import KernelModule
+from ds_doctor.probes.launch import Launch
 from ds_doctor.probes.loader import Library, Loader
 from ds_doctor.probes.nvml import Gpu, Nvml
 from ds_doctor.probes.pci import Pci, PciGpu
@@ -78,6 +79,40 @@ def bad_nodes(nodes: DeviceNodes | None) -> list[str]:
         return []
     matter = {n: d for n, d in nodes.nodes.items() if re.fullmatch(r"nvidia(\d+|ctl|-uvm)", n)}
     return [n for n, d in matter.items() if wrong(n, d, nodes.majors) or d.usable is False]
+
+
+# -- a container that is to be started -------------------------------------------------------------------------------
+
+
+def named_for(launch: Launch) -> tuple[str, tuple[str, ...]] | None:
+    """(what names them, the GPUs that are named for the container); None where all are handed in, or no word is said."""
+    if launch.container is not None and launch.container.gpus is not None:
+        return "--gpus" if launch.container.program == "docker" else "--device", launch.container.gpus
+    value = launch.environment.get("NVIDIA_VISIBLE_DEVICES", "").strip()
+    if value.lower() in ("", "all", "void", "none") or value.startswith("/"):
+        return None
+    return "NVIDIA_VISIBLE_DEVICES", tuple(e.strip() for e in value.split(",") if e.strip())
+
+
+def gpus_named(gpus: tuple[Gpu, ...], entries: tuple[str, ...]) -> tuple[tuple[Gpu, ...] | None, list[str]]:
+    """(the GPUs in the order of the bus, as the container numbers them, and the entries that name none), as the NVIDIA container toolkit reads them: an index or a
+    UUID of NVML; for a MIG device `GPU:device` or its UUID. The first is None where some name none."""
+    chosen: list[Gpu] = []
+    absent: list[str] = []
+    for entry in entries:
+        word = entry.partition("::")[0]  # the device plugin's mark of a shared GPU
+        owner = word.partition(":")[0] if re.fullmatch(r"[0-9]+:[0-9]+", word) else word
+        fits = [
+            g
+            for g in gpus
+            if owner in (str(g.index), g.uuid)
+            or word in g.mig_uuids
+            or (word.startswith("MIG-GPU-") and g.uuid and word[len("MIG-") :].startswith(g.uuid))
+        ]
+        if word != "all" and not fits:
+            absent.append(entry)
+        chosen += fits if word != "all" else gpus
+    return (None if absent else tuple(g for g in gpus if g in chosen)), absent
 
 
 # -- libcuda ---------------------------------------------------------------------------------------------------------

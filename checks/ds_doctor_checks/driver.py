@@ -8,6 +8,7 @@ from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, not_
 from ds_doctor.probes.device_nodes import DeviceNodes
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.kernel_module import DriverGpus, KernelModule, Modules
+from ds_doctor.probes.launch import Launch
 from ds_doctor.probes.loader import Loader
 from ds_doctor.probes.nvml import Nvml
 from ds_doctor.probes.pci import Pci
@@ -25,9 +26,7 @@ NEWER_THAN_HOPPER = ("Blackwell",)
 
 
 @check("gpu-none")
-def there_is_a_gpu(
-    pci: Pci | None, nvml: Nvml | None, known: DriverGpus | None, nodes: DeviceNodes | None
-) -> Findings:
+def there_is_a_gpu(pci: Pci | None, nvml: Nvml | None, known: DriverGpus | None, nodes: DeviceNodes | None) -> Findings:
     if pci is None and nodes is None:
         raise Undecided("not-under-root")
     seen = (pci and pci.gpus) or (nvml and nvml.gpus) or (known and known.gpus) or (nodes and of.has_nodes(nodes))
@@ -419,9 +418,17 @@ def persistence_is_on(nvml: Nvml) -> Findings:
 
 
 @check("visible-empty", "visible-none", "visible-repeated", "visible-cut")
-def cuda_visible_devices_names_gpus_that_exist(nvml: Nvml, environment: Environment) -> Findings:
-    gpus = gpus_of(nvml)
-    left = visible(gpus, environment.variables)
+def cuda_visible_devices_names_gpus_that_exist(nvml: Nvml, environment: Environment, launch: Launch | None) -> Findings:
+    gpus, variables = gpus_of(nvml), environment.variables
+    if launch is not None and launch.container is not None:
+        # Nothing of this environment is handed into a container; inside it the GPUs are numbered anew.
+        variables, named = launch.environment, of.named_for(launch)
+        if named is not None:
+            asked = of.gpus_named(gpus, named[1])[0]
+            if asked is None:
+                raise NotApplicable("gpu-request-told")
+            gpus = asked
+    left = visible(gpus, variables)
     said: dict[str, Any] = {"value": left.value, "entry": left.cut, "left": left.count, "count": len(gpus)}
     if left.why == "empty" or (left.why == "negative" and not left.count):
         yield found("visible-empty", **said)
@@ -429,6 +436,36 @@ def cuda_visible_devices_names_gpus_that_exist(nvml: Nvml, environment: Environm
         yield found("visible-repeated", **said)
     elif left.why is not None and left.why != "negative":
         yield found("visible-cut" if left.count else "visible-none", **said)
+
+
+@check("gpu-request-absent")
+def the_container_asks_for_gpus_that_exist(nvml: Nvml, launch: Launch) -> Findings:
+    if launch.container is None:
+        raise NotApplicable("no-container-started")
+    gpus, named = gpus_of(nvml), of.named_for(launch)
+    if named is None:
+        return
+    by, entries = named
+    for entry in of.gpus_named(gpus, entries)[1]:
+        yield found(
+            "gpu-request-absent", on=entry, entry=entry, by=by, count=len(gpus), program=launch.container.program
+        )
+
+
+@check("nvidia-visible-absent")
+def nvidia_visible_devices_names_gpus_of_this_container(
+    nvml: Nvml, environment: Environment, nodes: DeviceNodes, system: System | None
+) -> Findings:
+    if not of.in_container(system):
+        raise NotApplicable("not-in-container")
+    if of.hidden(nodes, system):
+        raise NotApplicable("gpus-not-passed")
+    gpus = gpus_of(nvml)
+    value = environment.variables.get("NVIDIA_VISIBLE_DEVICES", "")
+    # Indices are those of the host, and say nothing in here.
+    uuids = [e.strip() for e in value.split(",") if e.strip().startswith(("GPU-", "MIG-"))]
+    for entry in of.gpus_named(gpus, tuple(uuids))[1]:
+        yield found("nvidia-visible-absent", on=entry, entry=entry, value=value, count=len(gpus))
 
 
 @check("gpu-compute-prohibited", "gpu-compute-exclusive")

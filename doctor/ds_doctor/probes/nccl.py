@@ -111,9 +111,7 @@ class _Seen:
         return known
 
 
-def torch_chain(
-    host: Host, setup: _ldso.Setup, torch: str, exe: _elf.Elf | None
-) -> tuple[str, tuple[_elf.Elf, ...]]:
+def torch_chain(host: Host, setup: _ldso.Setup, torch: str, exe: _elf.Elf | None) -> tuple[str, tuple[_elf.Elf, ...]]:
     """(`links` as in the fact, the first of torch's libraries that wants libnccl.so.2 and what loaded it, up to the program).
 
     Walked in the loader's own order: torch/_C, then the libraries it needs, level by level. They lie in torch/lib, or
