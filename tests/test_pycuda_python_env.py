@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -75,6 +76,19 @@ def test_a_venv_with_system_packages_sees_them_after_its_own(tmp_path: Path) -> 
     got = packages(rooted(tmp_path, python="/opt/venv/bin/python"))
     assert got.packages["torch"].version == "2.11.0"
     assert got.packages["pyyaml"].version == "6.0.1"
+
+
+def test_a_venv_that_a_link_made_has_the_base_of_the_real_python(tmp_path: Path) -> None:
+    """As where /usr/local/bin/python3 is a link into /usr/bin: Python.h stands below /usr/include then."""
+    link = tmp_path / "local/bin/python3"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(os.path.realpath(sys.executable))
+    subprocess.run([link, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    python = str(tmp_path / "venv/bin/python3")
+    said = subprocess.run(
+        [python, "-c", "import sys; print(sys.base_prefix)"], check=True, capture_output=True, text=True
+    )
+    assert _interpreter.interpreter(Host(Asked(python=python))).base == said.stdout.strip()
 
 
 def test_debians_python_has_dist_packages(tmp_path: Path) -> None:
