@@ -14,7 +14,7 @@ from ds_doctor.probes.toolchain import Toolchain
 from ds_doctor.probes.torch_libs import CudaLibrary, TorchLibs
 
 from . import _compat as compat
-from ._cuda_needs import compiling, needed, nvcc_version, where
+from ._cuda_needs import building_with_ninja, compiling, needed, nvcc_version, where
 from ._cuda_wheels import SHARE_A_FOLDER, wheel_of
 from ._data import table
 from ._gpus import gpus_of, seen
@@ -316,7 +316,7 @@ def triton_can_build_its_launcher(toolchain: Toolchain, packages: Packages) -> F
 
 @check("cuda-no-ninja")
 def ninja_is_on_path(toolchain: Toolchain, packages: Packages) -> Findings:
-    who = compiling(packages)
+    who = building_with_ninja(packages)
     if toolchain.ninja is None:
         beside = toolchain.ninja_beside_python
         yield found("cuda-no-ninja", on=packages.python, who=who, python=packages.python, beside=beside or "-")
