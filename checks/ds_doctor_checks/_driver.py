@@ -6,7 +6,7 @@ import re
 
 from ds_doctor.probes.device_nodes import DeviceNodes, Node
 from ds_doctor.probes.environment import Environment
-from ds_doctor.probes.kernel_module import KernelModule
+from ds_doctor.probes.kernel_module import DriverGpus, KernelModule
 from ds_doctor.probes.launch import Launch
 from ds_doctor.probes.loader import Library, Loader
 from ds_doctor.probes.nvml import Gpu, Nvml
@@ -71,6 +71,16 @@ def wrong(name: str, node: Node, majors: dict[str, int]) -> bool:
     if re.fullmatch(r"nvidia(\d+|ctl)", name):
         return node.major != NVIDIA_MAJOR
     return name == "nvidia-uvm" and "nvidia-uvm" in majors and node.major != majors["nvidia-uvm"]
+
+
+def held_back(nvml: Nvml | None, known: DriverGpus | None, nodes: DeviceNodes | None) -> set[str]:
+    """The GPUs of the kernel module that have no device file here and that NVML, which sees others, does not see: jobs
+    in a file system of their own (enroot, pyxis, systemd) are given some of the GPUs so, and nothing marks a container."""
+    if nvml is None or nvml.error is not None or not nvml.gpus or known is None or nodes is None:
+        return set()
+    seen = {g.bdf for g in nvml.gpus}
+    without = {g.bdf for g in known.gpus if g.minor is not None and f"nvidia{g.minor}" not in nodes.nodes}
+    return without - seen
 
 
 def bad_nodes(nodes: DeviceNodes | None) -> list[str]:

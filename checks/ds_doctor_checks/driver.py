@@ -205,8 +205,9 @@ def every_gpu_on_the_bus_is_seen(
     if of.bad_nodes(nodes) or any(not g.bdf for g in nvml.gpus):
         yield not_applicable("gpu-unseen", "device-nodes-bad", nodes=of.bad_nodes(nodes))
         return
+    held_back = of.held_back(nvml, known, nodes)
     for g in gpus:
-        if g.driver == "nvidia" and g.answers is not False and g.bdf not in seen:
+        if g.driver == "nvidia" and g.answers is not False and g.bdf not in seen | held_back:
             yield found("gpu-unseen", on=g.bdf, bdf=g.bdf, seen=len(nvml.gpus), count=len(gpus))
 
 
@@ -241,7 +242,12 @@ def unified_memory_is_loaded(
 
 @check("device-node-missing", "device-node-wrong", "device-node-denied", "device-node-cgroup")
 def the_device_files_work(
-    nodes: DeviceNodes, kernel: KernelModule, known: DriverGpus | None, modules: Modules | None, system: System | None
+    nodes: DeviceNodes,
+    kernel: KernelModule,
+    known: DriverGpus | None,
+    modules: Modules | None,
+    nvml: Nvml | None,
+    system: System | None,
 ) -> Findings:
     if of.hidden(nodes, system):
         raise NotApplicable("gpus-not-passed")
@@ -251,7 +257,11 @@ def the_device_files_work(
     need = ["nvidiactl"]
     if modules is None or "nvidia_uvm" in modules.loaded:
         need.append("nvidia-uvm")
-    minors = [g.minor for g in (known.gpus if known else ()) if g.minor is not None and not g.excluded]
+    held_back = of.held_back(nvml, known, nodes)
+    those = [g for g in (known.gpus if known else ()) if g.bdf not in held_back]
+    minors = [g.minor for g in those if g.minor is not None and not g.excluded]
+    if held_back and not container and not nodes.on_demand:
+        yield undecided("device-node-missing", "gpus-maybe-held-back", count=len(held_back))
     present = [n for n in nodes.nodes if n[len("nvidia") :].isdigit()]
     # A batch system gives a job some of the GPUs through the device cgroup: the others refuse it, and that is right.
     some_usable = any(nodes.nodes[n].usable and not of.wrong(n, nodes.nodes[n], nodes.majors) for n in present)
