@@ -164,6 +164,12 @@ def newer_compat(driver: str, loader: Loader | None) -> str | None:
     return version if number(version) > number(driver) else None
 
 
+def vllm_brings_compat(environment: Environment | None, packages: Packages | None) -> bool:
+    """Whether vLLM puts a compat folder in front of LD_LIBRARY_PATH by itself: vllm/env_override.py (0.33.0)."""
+    value = environment.variables.get("VLLM_ENABLE_CUDA_COMPATIBILITY", "") if environment is not None else ""
+    return value.strip().lower() in ("1", "true") and packages is not None and "vllm" in packages.packages
+
+
 def cuda_programs(torch: TorchBuild | None, packages: Packages | None) -> list[tuple[str, str]]:
     """(name and version, CUDA) of torch and of the engines whose wheels say their CUDA in the version."""
     found = []

@@ -346,6 +346,7 @@ def the_driver_runs_the_cuda_of_the_wheels(
     kernel: KernelModule | None,
     nvml: Nvml | None,
     loader: Loader | None,
+    environment: Environment | None,
     system: System | None,
 ) -> Findings:
     programs = of.cuda_programs(torch, packages)
@@ -363,6 +364,8 @@ def the_driver_runs_the_cuda_of_the_wheels(
         if compat.number(effective)[:digits] < compat.number(oldest)[:digits]:
             if newer is not None and may is None:
                 yield undecided("driver-too-old", "gpu-line-unknown")
+            elif newer is None and may is not False and of.vllm_brings_compat(environment, packages):
+                yield undecided("driver-too-old", "vllm-compat-unseen")
             else:
                 yield found("driver-too-old", on=name, program=name, cuda=cuda, driver=effective, oldest=oldest)
             continue
