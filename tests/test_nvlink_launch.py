@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ds_doctor.host import Asked, Host
 from ds_doctor.model import Absent
-from ds_doctor.probes.launch import Launch, bytes_of, launch, parse
+from ds_doctor.probes.launch import Launch, bytes_of, in_front, launch, parse
 
 
 def of(text: str) -> Launch:
@@ -97,6 +102,36 @@ def test_what_stands_behind_the_image_belongs_to_the_engine() -> None:
     got = of("docker run vllm/vllm-openai:latest --model m --shm-size 16g --ipc=host")
     assert got.container is not None
     assert got.container.shm_size is None and got.container.ipc is None
+
+
+def test_every_probe_sees_the_variables_in_front_of_the_command(tmp_path: Path) -> None:
+    kept = tmp_path / "snapshot.json"
+    words = [
+        "run",
+        "--only",
+        "nccl",
+        "--only",
+        "visible-*",
+        "--record",
+        str(kept),
+        "--",
+        "env",
+        "NCCL_P2P_DISABLED=1",
+        "vllm",
+        "serve",
+        "m",
+    ]
+    subprocess.run(
+        [sys.executable, "-m", "ds_doctor", *words], capture_output=True, check=False, env={"PATH": "/usr/bin"}
+    )
+    facts = json.loads(kept.read_text())["facts"]
+    assert facts["nccl_config"]["value"]["settings"]["NCCL_P2P_DISABLED"]["value"] == "1"
+    assert facts["environment"]["value"]["variables"]["NCCL_P2P_DISABLED"] == "1"
+
+
+def test_a_container_gets_none_of_this_hosts_environment() -> None:
+    assert in_front(("A=1", "vllm", "serve", "m")) == {"A": "1"}
+    assert in_front(("A=1", "docker", "run", "-e", "B=2", "image", "vllm", "serve", "m")) == {}
 
 
 def test_what_stands_in_front_of_docker_does_not_reach_the_container() -> None:

@@ -175,7 +175,7 @@ def _site_rules(doctor: engine.Doctor, paths: Iterable[str]) -> tuple[engine.Doc
 def _gather(options: Options, asked: Asked, facts: list[type], deadline: float, lang: Lang) -> dict[type, Outcome]:
     from .progress import Progress
 
-    host = RootedHost(options.root, asked) if options.root is not None else Host(asked)
+    host = RootedHost(options.root, asked) if options.root is not None else Host(asked, _environment(asked))
     due = max(time.monotonic() + 0.2, deadline - min(engine.RESERVE_S, options.timeout / 4))
     gathering = Gathering(host, due)
     if options.root is None:
@@ -183,6 +183,15 @@ def _gather(options: Options, asked: Asked, facts: list[type], deadline: float, 
     gathering.want(facts)
     with Progress(lang) as progress:
         return gathering.collect(progress.waiting)
+
+
+def _environment(asked: Asked) -> dict[str, str]:
+    """What the engine would start with: this process's environment, and the variables in front of its command."""
+    if not asked.command:
+        return dict(os.environ)
+    from ..probes import launch
+
+    return {**os.environ, **launch.in_front(asked.command)}
 
 
 def _replay(options: Options, kept: snapshot.Snapshot, facts: list[type]) -> dict[type, Outcome]:

@@ -113,6 +113,12 @@ def parse(command: tuple[str, ...]) -> Launch:
     )
 
 
+def in_front(command: tuple[str, ...]) -> dict[str, str]:
+    """The variables that the command sets for an engine that starts right here; a container gets none of this host's."""
+    _, environment, container = _unwrap(list(command), {}, None, 0)
+    return environment if container is None else {}
+
+
 def _hidden(argv: list[str]) -> tuple[str, ...]:
     """The words without secrets: a fact is written to reports and snapshots."""
     words: list[str] = []
