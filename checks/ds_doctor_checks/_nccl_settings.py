@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from ds_doctor.probes.nccl_config import NcclConfig
+from ds_doctor.probes.launch import Launch
+from ds_doctor.probes.nccl_config import NcclConfig, Setting
 from ds_doctor.probes.network import Interface
 
 from ._data import table
@@ -117,6 +118,18 @@ def matches(pattern: str, names: Iterable[str]) -> list[str]:
 def usable(interfaces: Sequence[Interface]) -> list[Interface]:
     """Those that NCCL looks at: not known to be down."""
     return [i for i in interfaces if i.running is not False]
+
+
+# -- whose settings ----------------------------------------------------------------------------------------------------
+
+
+def for_engine(config: NcclConfig, launch: Launch | None) -> NcclConfig:
+    """The settings that the engine gets: in a container that is to be started those of its own command alone."""
+    if launch is None or launch.container is None:
+        return config
+    by = f"{launch.container.program} -e"
+    given = {n: Setting(value=v, source=by) for n, v in launch.environment.items() if n.startswith("NCCL_")}
+    return NcclConfig(settings=given)
 
 
 # -- together ---------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import re
 
 from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, undecided
 from ds_doctor.probes.environment import Environment
+from ds_doctor.probes.launch import Launch
 from ds_doctor.probes.nccl import NcclCopies
 from ds_doctor.probes.nccl_config import NcclConfig
 from ds_doctor.probes.network import Network
@@ -190,7 +191,8 @@ def one_nccl_wheel_is_installed(packages: Packages, copies: NcclCopies) -> Findi
 
 
 @check("nccl-variable-misspelt", "nccl-variable-value", "nccl-conf-line")
-def settings_are_ones_that_nccl_reads(config: NcclConfig) -> Findings:
+def settings_are_ones_that_nccl_reads(config: NcclConfig, launch: Launch | None) -> Findings:
+    config = settings.for_engine(config, launch)
     for name, setting in config.settings.items():
         if not settings.known(name):
             meant = settings.meant(name)
@@ -209,7 +211,10 @@ def settings_are_ones_that_nccl_reads(config: NcclConfig) -> Findings:
 
 
 @check("nccl-algo-rejected")
-def algorithms_are_ones_that_nccl_accepts(config: NcclConfig, copies: NcclCopies | None) -> Findings:
+def algorithms_are_ones_that_nccl_accepts(
+    config: NcclConfig, copies: NcclCopies | None, launch: Launch | None
+) -> Findings:
+    config = settings.for_engine(config, launch)
     torch = copies.torch if copies else None
     for name in ("NCCL_ALGO", "NCCL_PROTO"):
         setting = config.settings.get(name)
@@ -231,7 +236,8 @@ def algorithms_are_ones_that_nccl_accepts(config: NcclConfig, copies: NcclCopies
 
 
 @check("nccl-variables-contradict")
-def settings_agree(config: NcclConfig) -> Findings:
+def settings_agree(config: NcclConfig, launch: Launch | None) -> Findings:
+    config = settings.for_engine(config, launch)
     for wins, void in settings.contradictions(config):
         a, b = config.settings[wins], config.settings[void]
         yield found(
@@ -245,10 +251,11 @@ def settings_agree(config: NcclConfig) -> Findings:
 
 
 @check("nccl-old-torch-name")
-def torch_settings_have_their_new_names(config: NcclConfig) -> Findings:
+def torch_settings_have_their_new_names(config: NcclConfig, launch: Launch | None) -> Findings:
+    config = settings.for_engine(config, launch)
     for old, new in OLD_TORCH_NAMES.items():
         setting = config.settings.get(old)
-        if setting is not None and setting.source == "environment":
+        if setting is not None and not setting.source.startswith("/"):
             yield found("nccl-old-torch-name", on=old, old=old, new=new, value=setting.value)
 
 
@@ -256,10 +263,13 @@ def torch_settings_have_their_new_names(config: NcclConfig) -> Findings:
 
 
 @check("nccl-interface-missing")
-def nccl_finds_a_socket_interface(config: NcclConfig, network: Network) -> Findings:
+def nccl_finds_a_socket_interface(config: NcclConfig, network: Network, launch: Launch | None) -> Findings:
+    config = settings.for_engine(config, launch)
     setting = config.settings.get("NCCL_SOCKET_IFNAME")
     if setting is None or len(setting.value) < 2:  # NCCL itself takes a shorter value as unset (src/misc/socket.cc)
         return
+    if launch is not None and launch.container is not None:
+        raise Undecided("container-interfaces-unseen")
     names = [i.name for i in network.interfaces]
     running = [i.name for i in settings.usable(network.interfaces)]
     if not settings.matches(setting.value, running):
@@ -274,7 +284,11 @@ def nccl_finds_a_socket_interface(config: NcclConfig, network: Network) -> Findi
 
 
 @check("gloo-interface-missing")
-def gloo_finds_its_interface(environment: Environment, network: Network) -> Findings:
+def gloo_finds_its_interface(environment: Environment, network: Network, launch: Launch | None) -> Findings:
+    if launch is not None and launch.container is not None:
+        if launch.environment.get("GLOO_SOCKET_IFNAME"):
+            raise Undecided("container-interfaces-unseen")
+        return
     value = environment.variables.get("GLOO_SOCKET_IFNAME", "")
     have = {i.name for i in network.interfaces}
     absent = [n for n in value.split(",") if n and n not in have]
@@ -284,11 +298,14 @@ def gloo_finds_its_interface(environment: Environment, network: Network) -> Find
 
 
 @check("nccl-hca-missing")
-def nccl_finds_the_rdma_devices(config: NcclConfig, network: Network) -> Findings:
+def nccl_finds_the_rdma_devices(config: NcclConfig, network: Network, launch: Launch | None) -> Findings:
+    config = settings.for_engine(config, launch)
     setting = config.settings.get("NCCL_IB_HCA")
     if setting is None or not setting.value or settings.number(config, "NCCL_IB_DISABLE") == 1:
         return
     names = [h.name for h in network.hcas]
+    if launch is not None and launch.container is not None and not settings.matches(setting.value, names):
+        raise Undecided("container-interfaces-unseen")
     if setting.value.startswith("^") and not names:
         return  # a list of devices to leave out names nothing that must be there
     if not settings.matches(setting.value, names):
@@ -303,7 +320,8 @@ def nccl_finds_the_rdma_devices(config: NcclConfig, network: Network) -> Finding
 
 
 @check("nccl-file-missing", "nccl-plugin-missing")
-def files_and_plugins_are_there(config: NcclConfig) -> Findings:
+def files_and_plugins_are_there(config: NcclConfig, launch: Launch | None) -> Findings:
+    config = settings.for_engine(config, launch)
     for name, path in config.missing.items():
         yield found("nccl-file-missing", on=name, name=name, path=path, source=config.settings[name].source)
     for name, there in config.plugins.items():
@@ -316,7 +334,8 @@ def files_and_plugins_are_there(config: NcclConfig) -> Findings:
 
 
 @check("nccl-p2p-disabled", "nccl-shm-disabled")
-def settings_leave_the_fast_ways_open(config: NcclConfig, nvml: Nvml) -> Findings:
+def settings_leave_the_fast_ways_open(config: NcclConfig, nvml: Nvml, launch: Launch | None) -> Findings:
+    config = settings.for_engine(config, launch)
     if nvml.error is not None:
         raise Undecided("nccl-gpus-unknown")
     if len(nvml.gpus) < 2:
