@@ -46,7 +46,11 @@ def known(name: str) -> bool:
 
 
 def meant(name: str) -> str | None:
-    """The variable that a name nobody reads was likely meant to be: one slip away, or the same words in another order."""
+    """The variable that a name nobody reads was likely meant to be: one slip away, the same words in another order, or
+    what people take for its name."""
+    usual = table("nccl")["variables"]["taken_for"].get(name)
+    if usual is not None:
+        return str(usual)
     words = sorted(name.split("_"))
     best: str | None = None
     for candidate in table("nccl")["variables"]["known"]:

@@ -198,6 +198,8 @@ def settings_are_ones_that_nccl_reads(config: NcclConfig, launch: Launch | None)
             meant = settings.meant(name)
             if meant is not None:
                 yield found("nccl-variable-misspelt", on=name, name=name, meant=meant, source=setting.source)
+            elif name.startswith("NCCL_"):
+                yield undecided("nccl-variable-misspelt", "nccl-name-unknown", name=name, source=setting.source)
         elif setting.value.strip():
             read = settings.wrong_value(name, setting.value)
             if read is not None:
