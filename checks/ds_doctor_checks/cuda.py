@@ -274,6 +274,8 @@ def nvcc_accepts_the_host_compiler(
     compiling(packages)
     variables = environment.variables if environment else {}
     flags = variables.get("NVCC_PREPEND_FLAGS", "") + " " + variables.get("NVCC_APPEND_FLAGS", "")
+    if variables.get("NVCC_CCBIN"):
+        raise NotApplicable("host-compiler-set", flags=f"NVCC_CCBIN={variables['NVCC_CCBIN']}")
     if "-ccbin" in flags or "compiler-bindir" in flags or "allow-unsupported-compiler" in flags:
         raise NotApplicable("host-compiler-set", flags=flags.strip())
     newest = toolchain.nvcc_newest_gcc

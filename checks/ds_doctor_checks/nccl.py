@@ -16,6 +16,7 @@ from ds_doctor.probes.python_env import Packages
 from . import _nccl_settings as settings
 from ._data import table
 from ._nccl_copies import ENGINES, owns_wheel, pinned, used, version
+from ._workers import visible_gpus, workers
 
 ALGO_STRICT = (2, 24)  # since then an unknown word in NCCL_ALGO or NCCL_PROTO is an error (user guide)
 OLD_TORCH_NAMES = {  # torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp, since torch 2.2
@@ -336,13 +337,16 @@ def files_and_plugins_are_there(config: NcclConfig, launch: Launch | None) -> Fi
 
 
 @check("nccl-p2p-disabled", "nccl-shm-disabled")
-def settings_leave_the_fast_ways_open(config: NcclConfig, nvml: Nvml, launch: Launch | None) -> Findings:
+def settings_leave_the_fast_ways_open(
+    config: NcclConfig, nvml: Nvml, environment: Environment | None, launch: Launch | None
+) -> Findings:
     config = settings.for_engine(config, launch)
     if nvml.error is not None:
         raise Undecided("nccl-gpus-unknown")
-    if len(nvml.gpus) < 2:
+    gpus = visible_gpus(nvml, environment, launch)
+    if len(gpus) < 2 or workers(launch, len(gpus)).count < 2:
         raise NotApplicable("nccl-one-gpu")
-    links = sum(link.active for gpu in nvml.gpus for link in gpu.nvlinks)
+    links = sum(link.active for gpu in gpus for link in gpu.nvlinks)
     off = settings.p2p_off(config)
     if off is not None and links:
         setting = config.settings[off]
@@ -352,11 +356,11 @@ def settings_leave_the_fast_ways_open(config: NcclConfig, nvml: Nvml, launch: La
             name=off,
             value=setting.value,
             links=links,
-            gpus=len(nvml.gpus),
+            gpus=len(gpus),
             source=setting.source,
         )
     if settings.number(config, "NCCL_SHM_DISABLE") == 1:
         reachable = bool(nvml.pairs) and all(p.read in (0, None) and p.write in (0, None) for p in nvml.pairs)
         if off is not None or not reachable:
             source = config.settings["NCCL_SHM_DISABLE"].source
-            yield found("nccl-shm-disabled", on="NCCL_SHM_DISABLE", source=source, gpus=len(nvml.gpus))
+            yield found("nccl-shm-disabled", on="NCCL_SHM_DISABLE", source=source, gpus=len(gpus))

@@ -117,9 +117,7 @@ def _shown(name: str, value: str) -> str:
 @probe
 def nccl_config(host: Host) -> NcclConfig:
     settings = {
-        n: Setting(value=_shown(n, v), source="environment")
-        for n, v in sorted(host.env.items())
-        if PREFIX.match(n)
+        n: Setting(value=_shown(n, v), source="environment") for n, v in sorted(host.env.items()) if PREFIX.match(n)
     }
     files: list[str] = []
     unreadable: list[str] = []
