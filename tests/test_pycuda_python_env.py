@@ -112,6 +112,23 @@ def test_a_command_that_starts_a_container_says_nothing_about_this_python(tmp_pa
         packages(rooted(tmp_path, command=("sudo", "docker", "run", "vllm/vllm-openai")))
 
 
+def test_conda_run_is_not_judged_by_condas_own_python(tmp_path: Path) -> None:
+    put(tmp_path, "/opt/conda/bin/conda", "#!/opt/conda/bin/python\n", 0o755)
+    host = rooted(tmp_path, command=("/opt/conda/bin/conda", "run", "-n", "serve", "vllm", "serve", "m"))
+    with pytest.raises(Absent, match="python-elsewhere"):
+        packages(host)
+
+
+def test_uv_run_uses_the_environment_of_the_project(tmp_path: Path) -> None:
+    venv(tmp_path)
+    (tmp_path / "srv").mkdir()
+    (tmp_path / "srv/.venv").symlink_to("/opt/venv")
+    host = rooted(tmp_path, command=("uv", "run", "vllm", "serve", "m"))
+    host.env = {"PWD": "/srv", "PATH": "/usr/bin"}
+    got = _interpreter.interpreter(host)
+    assert (got.path, got.how) == ("/srv/.venv/bin/python", "command")
+
+
 def test_a_virtual_env_that_is_gone_is_said(tmp_path: Path) -> None:
     debian(tmp_path)
     host = rooted(tmp_path)

@@ -34,7 +34,10 @@ WRAPPERS = frozenset(
 )
 # What starts the engine somewhere else: this host's Python says nothing about it.
 ELSEWHERE = frozenset(
-    ["docker", "podman", "nerdctl", "kubectl", "helm", "apptainer", "singularity", "enroot", "ssh", "oc"]
+    [
+        *("docker", "podman", "nerdctl", "kubectl", "helm", "apptainer", "singularity", "enroot", "ssh", "oc"),
+        *("conda", "mamba", "micromamba", "pixi", "uvx", "pipx"),  # an environment of their own choice
+    ]
 )
 _PYTHON = re.compile(r"(python|pypy)[\d.]*t?\Z")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
@@ -105,6 +108,10 @@ def _of_command(host: Host, command: tuple[str, ...]) -> str | None:
     first = words[0].rpartition("/")[2]
     if first in ELSEWHERE:
         raise Absent("python-elsewhere", command=first)
+    if first == "uv" and "run" in words[1:]:
+        project = f"{host.env.get('PWD', '')}/.venv/bin/python"  # uv asks neither VIRTUAL_ENV nor PATH
+        if project.startswith("/") and _is_file(host, project):
+            return project
     if first in WRAPPERS:
         words = [w for w in words[1:] if not w.startswith("-") and w.rpartition("/")[2] not in WRAPPERS]
         for word in words[:8]:

@@ -94,9 +94,18 @@ def parse_home(passwd: str, uid: int) -> str | None:
     return None
 
 
+def parse_nsswitch(text: str) -> bool:
+    """Whether users come from somewhere beside /etc/passwd: LDAP, a domain, homectl."""
+    m = re.search(r"^\s*passwd:(.*)$", text, re.M)
+    return m is not None and re.search(r"\b(sss|ldap|winbind|nis|nisplus|systemd|extrausers)\b", m[1]) is not None
+
+
 def _home(host: Host) -> str | None:
     try:
-        return parse_home(host.text("/etc/passwd", 4 << 20), host.user_id())
+        home = parse_home(host.text("/etc/passwd", 4 << 20), host.user_id())
+        if home is None and parse_nsswitch(host.text("/etc/nsswitch.conf", 1 << 16)):
+            home = host.env.get("HOME", "").rstrip("/") or None  # as good as what the directory would say
+        return home
     except Trouble:
         return None
 
