@@ -15,6 +15,7 @@ from ..gather import Gathering
 from ..host import Asked, Host, RootedHost
 from ..model import Lang, Outcome
 from ..probes.environment import redact
+from ..probes.launch import parse
 from ..report import FORMATS, document, render
 from ..report import host as host_words
 from . import Usage, ahead, files
@@ -175,7 +176,7 @@ def _site_rules(doctor: engine.Doctor, paths: Iterable[str]) -> tuple[engine.Doc
 def _gather(options: Options, asked: Asked, facts: list[type], deadline: float, lang: Lang) -> dict[type, Outcome]:
     from .progress import Progress
 
-    host = RootedHost(options.root, asked) if options.root is not None else Host(asked)
+    host = RootedHost(options.root, asked) if options.root is not None else Host(asked, _environment(asked))
     due = max(time.monotonic() + 0.2, deadline - min(engine.RESERVE_S, options.timeout / 4))
     gathering = Gathering(host, due)
     if options.root is None:
@@ -183,6 +184,12 @@ def _gather(options: Options, asked: Asked, facts: list[type], deadline: float, 
     gathering.want(facts)
     with Progress(lang) as progress:
         return gathering.collect(progress.waiting)
+
+
+def _environment(asked: Asked) -> dict[str, str]:
+    """The variables that the engine will see: this process's, and those in front of the launch command."""
+    launch = parse(asked.command)
+    return {**os.environ, **(launch.environment if launch.container is None else {})}
 
 
 def _replay(options: Options, kept: snapshot.Snapshot, facts: list[type]) -> dict[type, Outcome]:
