@@ -11,11 +11,12 @@ from collections.abc import Iterable
 import msgspec
 
 from .. import __version__, catalogue, engine, snapshot
-from ..gather import Gathering
+from ..gather import Gathering, ask
 from ..host import Asked, Host, RootedHost
 from ..model import Lang, Outcome
 from ..probes.environment import redact
 from ..probes.launch import parse
+from ..probes.python_env import Packages
 from ..report import FORMATS, document, render
 from ..report import host as host_words
 from . import Usage, ahead, files
@@ -59,6 +60,8 @@ def run(options: Options) -> int:
     doctor = engine.assemble(os.environ)
     doctor, off = _site_rules(doctor, options.rules)
     words = doctor.catalogue
+    if options.python is not None and kept is None and options.root is None:
+        _understood(asked, words, lang)
     choice = engine.Choice(only=options.only, skip=options.skip, require=options.require, off=off)
     try:
         checks, rules, required = engine.chosen(doctor, choice)
@@ -158,6 +161,13 @@ def _python(python: str | None, root: str | None) -> str | None:
     if not os.path.isfile(path) or not os.access(path, os.X_OK):
         raise Usage(f"--python {python}: not an executable file")
     return path
+
+
+def _understood(asked: Asked, words: catalogue.Catalogue, lang: Lang) -> None:
+    """Usage when --python names something that is no Python interpreter."""
+    outcome = ask(Host(asked), Packages)
+    if outcome.trouble == "malformed" and outcome.reason is not None:
+        raise Usage(f"--python: {words.explain(outcome.reason, lang)}")
 
 
 def _site_rules(doctor: engine.Doctor, paths: Iterable[str]) -> tuple[engine.Doctor, frozenset[str]]:
