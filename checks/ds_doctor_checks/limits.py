@@ -177,9 +177,9 @@ def disks_have_room(disk: Disk) -> Findings:
             continue
         free_mib = place.free // MIB
         if free_mib < DISK_FULL_MIB:
-            yield found("limits-disk-full", on=paths, free_mib=free_mib, what="space")
+            yield found("limits-disk-full", on=paths, left=f"{free_mib} MiB")
         elif place.files_free is not None and place.files_free < FILES_LEFT:
-            yield found("limits-disk-full", on=paths, free_mib=free_mib, what="inodes")
+            yield found("limits-disk-full", on=paths, left=f"{place.files_free} inodes")
         elif free_mib < DISK_LOW_MIB:
             yield found("limits-disk-low", on=paths, free_mib=free_mib, need_mib=DISK_LOW_MIB)
 
