@@ -108,7 +108,7 @@ def test_a_healthy_host_is_read_and_what_the_driver_lacks_costs_its_field_only(a
         (3, True, "switch", None),
     ]
     (pair,) = said.pairs
-    assert (pair.a, pair.b, pair.read, pair.write, pair.nvlink, pair.atomics, pair.ancestor) == (0, 1, 0, 0, 5, 0, 30)
+    assert (pair.a, pair.b, pair.read, pair.write, pair.nvlink, pair.ancestor) == (0, 1, 0, 0, 5, 30)
     assert pair.links == 2
 
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ds_doctor import snapshot
 from ds_doctor.host import Asked, Host, RootedHost
-from ds_doctor.model import Absent, Malformed
+from ds_doctor.model import Absent, Malformed, Outcome, Trouble
 from ds_doctor.probes import _interpreter, python_env
 from ds_doctor.probes.python_env import packages, torch_build
 
@@ -200,3 +201,29 @@ def test_parsers_survive_any_text(text: str) -> None:
         python_env.parse_torch_version(text)
     except Malformed:
         pass
+
+
+def test_hostile_folders_cost_only_themselves(tmp_path: Path) -> None:
+    venv(tmp_path)
+    site = tmp_path / "opt/venv/lib/python3.12/site-packages"
+    os.mkfifo(site / "x.pth")
+    (site / "vllm-0.33.0.dist-info").mkdir()
+    os.mkfifo(site / "vllm-0.33.0.dist-info/METADATA")
+    (site / "loop").symlink_to("loop")
+    (site / "loop.pth").write_text("loop\n" * 100_000)
+    os.mkdir(os.fsencode(site) + b"/~\xff\xfe")
+    os.mkdir(os.fsencode(site) + b"/\xff-1.0.dist-info")
+    got = packages(rooted(tmp_path, python="/opt/venv/bin/python"))
+    assert got.packages["torch"].version == "2.11.0" and got.packages["vllm"].version == "0.33.0"
+    assert any(b.endswith("vllm-0.33.0.dist-info") for b in got.broken)
+    kept = snapshot.write({type(got): Outcome(got)}, Asked(), "0", "")
+    assert "~\N{REPLACEMENT CHARACTER}" in kept.decode("utf-8")
+
+
+def test_a_python_that_hangs_or_lies_is_not_believed(tmp_path: Path) -> None:
+    for text in ("exec sleep 60", "echo 3.12; echo /x", "echo '3.12\n\n\n'", "kill -9 $$", "head -c 3000000 /dev/zero"):
+        shim = put(tmp_path, "/shim", f"#!/bin/sh\n{text}\n", 0o755)
+        host = Host(Asked(python=str(shim)), env={"PATH": os.environ["PATH"]})
+        host.deadline = 0.0  # no patience at all
+        with pytest.raises(Trouble):
+            packages(host)

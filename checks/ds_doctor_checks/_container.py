@@ -52,6 +52,16 @@ def gpus_flag_by_hook(docker: Docker, cdi: Cdi | None, toolkit: Toolkit | None) 
     return None if by_cdi is None else False
 
 
+def with_daemon_json(docker: Docker) -> None:
+    if not docker.files:
+        raise NotApplicable("no-daemon-json")
+
+
+def with_specs(cdi: Cdi) -> None:
+    if not cdi.specs and not cdi.denied:
+        raise NotApplicable("no-cdi-spec")
+
+
 def docker_tries_cdi(docker: Docker) -> bool | None:
     """Whether `--gpus` looks for a CDI specification first; None when Docker's version is not known."""
     file = root_file(docker)

@@ -42,8 +42,8 @@ def hidden(nodes: DeviceNodes | None, system: System | None) -> bool:
 
 
 def here(pci: Pci) -> tuple[PciGpu, ...]:
-    """The GPUs that are not handed to virtual machines."""
-    return tuple(g for g in pci.gpus if g.driver != "vfio-pci")
+    """The GPUs that are not handed to virtual machines, whole or in parts."""
+    return tuple(g for g in pci.gpus if g.driver != "vfio-pci" and not g.virtual)
 
 
 def driver_of(kernel: KernelModule | None, nvml: Nvml | None) -> str | None:

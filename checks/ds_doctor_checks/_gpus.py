@@ -36,9 +36,10 @@ def label(gpu: Gpu) -> str:
 class Visible(msgspec.Struct, frozen=True, kw_only=True):
     """What CUDA_VISIBLE_DEVICES leaves of the GPUs, in CUDA's order.
 
-    `mig` are the MIG devices that it names. `cut` is the entry at which CUDA stopped reading; `why` is absent, repeated,
-    ambiguous, negative, malformed, or empty when the whole variable is. `sure` is False where indices may mean other GPUs:
-    CUDA numbers unlike cards by speed unless CUDA_DEVICE_ORDER is PCI_BUS_ID.
+    `mig` are the MIG devices that it names. `cut` is the entry at which CUDA stopped reading; `why` is absent (no GPU is
+    called so, or several are), malformed, negative (the usual way to end the list), repeated (that hides everything), or
+    empty when the whole variable is. `sure` is False where indices may mean other GPUs: CUDA numbers unlike cards by
+    speed unless CUDA_DEVICE_ORDER is PCI_BUS_ID.
     """
 
     gpus: tuple[Gpu, ...]
@@ -56,9 +57,10 @@ class Visible(msgspec.Struct, frozen=True, kw_only=True):
 def visible(gpus: tuple[Gpu, ...], variables: Mapping[str, str]) -> Visible:
     """The GPUs that CUDA would see with these environment variables.
 
-    https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html: the list is cut at the
-    first invalid entry. Repeated entries hide everything, and digits are read as strtoul does: torch/cuda/__init__.py,
-    `_parse_visible_devices`, which follows the driver.
+    https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html, and where that is
+    silent as measured with cuInit and cuDeviceGetCount (driver 580.159.04, tests/test_driver_visible.py): the list is cut
+    at the first invalid entry, digits are read as strtol does, indices and UUIDs do not mix, a repeated GPU before the
+    cut hides everything.
     """
     value = variables.get("CUDA_VISIBLE_DEVICES")
     alike = len({g.name for g in gpus}) <= 1 or variables.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
@@ -66,64 +68,43 @@ def visible(gpus: tuple[Gpu, ...], variables: Mapping[str, str]) -> Visible:
         return Visible(gpus=gpus, sure=alike)
     if not value.strip():
         return Visible(gpus=(), value=value, why="empty")
-    if value.startswith("MIG-"):
-        return _named(gpus, value, "MIG-")
-    if value.startswith("GPU-"):
-        return _named(gpus, value, "GPU-")
-    return _numbered(gpus, value, alike)
-
-
-def _numbered(gpus: tuple[Gpu, ...], value: str, alike: bool) -> Visible:
-    chosen: list[Gpu] = []
-    seen: set[int] = set()
-    every = {g.index: g for g in gpus}
-    stop: tuple[str, str] | None = None
-    for raw in value.split(","):
-        entry = raw.strip()
-        m = re.match(r"[+-]?\d+", entry)
-        if m is None or len(m[0]) > 9:
-            stop = stop or (entry, "malformed")
-            break
-        index = int(m[0])
-        if index < 0:
-            stop = stop or (entry, "negative")
-            break
-        if index in seen:
-            return Visible(gpus=(), value=value, cut=entry, why="repeated", sure=alike)
-        seen.add(index)
-        if index not in every:
-            stop = stop or (entry, "absent")
-        elif stop is None:
-            chosen.append(every[index])
-    cut, why = stop or (None, None)
-    return Visible(gpus=tuple(chosen), value=value, cut=cut, why=why, sure=alike)
-
-
-def _named(gpus: tuple[Gpu, ...], value: str, prefix: str) -> Visible:
+    prefix = next((p for p in ("GPU-", "MIG-") if value.startswith(p)), None)
+    chosen: list[Gpu | str] = []
     entries = value.split(",")
-    # What follows the first entry of another kind is not read at all.
-    end = next((i for i, e in enumerate(entries) if not e.startswith(prefix)), len(entries))
-    if len(set(entries[:end])) < end:
-        repeated = next(e for i, e in enumerate(entries) if e in entries[:i])
-        return Visible(gpus=(), value=value, cut=repeated, why="repeated")
-    chosen: list[Gpu] = []
-    mig: list[str] = []
-    for entry in entries[:end]:
-        if prefix == "GPU-":
-            fits = [g for g in gpus if g.uuid.startswith(entry)]
-            chosen += fits[:1]
-            hits = len(fits)
-        else:
-            named = _mig_named(gpus, entry)
-            mig += named[:1]
-            hits = len(named)
-        if hits != 1:
-            if hits > 1:
-                return Visible(gpus=(), value=value, cut=entry, why="ambiguous")
-            return Visible(gpus=tuple(chosen), mig=tuple(mig), value=value, cut=entry, why="absent")
-    if end < len(entries):
-        return Visible(gpus=tuple(chosen), mig=tuple(mig), value=value, cut=entries[end], why="malformed")
-    return Visible(gpus=tuple(chosen), mig=tuple(mig), value=value)
+    for i, entry in enumerate(entries):
+        if chosen and not any(e.strip() for e in entries[i:]):
+            break  # a comma at the end
+        fits, why = _fits(gpus, entry, prefix)
+        if len(fits) != 1:
+            return _left(chosen, value, entry.strip(), why, alike or prefix is not None)
+        if fits[0] in chosen:
+            return Visible(gpus=(), value=value, cut=entry.strip(), why="repeated")
+        chosen += fits
+    return _left(chosen, value, None, None, alike or prefix is not None)
+
+
+def _left(chosen: list[Gpu | str], value: str, cut: str | None, why: str | None, sure: bool) -> Visible:
+    gpus = tuple(c for c in chosen if isinstance(c, Gpu))
+    mig = tuple(c for c in chosen if isinstance(c, str))
+    return Visible(gpus=gpus, mig=mig, value=value, cut=cut, why=why, sure=sure)
+
+
+def _fits(gpus: tuple[Gpu, ...], entry: str, prefix: str | None) -> tuple[list[Gpu | str], str]:
+    """What one entry names, and why that is nothing."""
+    number = re.match(r"\s*([+-]?[0-9]{1,20})", entry)
+    if number is not None and number[1].startswith("-"):
+        return [], "negative"
+    if prefix is None:
+        if number is None:
+            return [], "malformed"
+        # CUDA counts the GPUs that it may use, which is their place here, not NVML's number.
+        index = int(number[1]) & 0xFFFFFFFF
+        return list(gpus[index : index + 1]), "absent"
+    if not entry.startswith(prefix):
+        return [], "malformed"
+    if prefix == "MIG-":
+        return list(_mig_named(gpus, entry)), "absent"
+    return [g for g in gpus if g.uuid.lower().startswith(entry.lower())], "absent"
 
 
 def _mig_named(gpus: tuple[Gpu, ...], entry: str) -> list[str]:

@@ -8,6 +8,7 @@ from ds_doctor.api import Findings, NotApplicable, Undecided, check, found
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.nvml import Gpu, Nvml
 from ds_doctor.probes.python_env import Packages, TorchBuild
+from ds_doctor.probes.torch_libs import TorchLibs
 
 from ._arch import Arch, capability, cmake_list, compiled, flashinfer_list, torch_list
 from ._data import table
@@ -92,6 +93,22 @@ def torch_was_built_for_the_gpus(torch: TorchBuild, nvml: Nvml | None, environme
     for cc, on in _uncovered(machine_code, gpus):
         if cc not in lost:
             yield found("arch-torch-ptx-only", on=on, on_gpu=on, cc=cc, torch=torch.version, arches=list(names))
+
+
+@check("arch-engine-misses-gpu")
+def vllm_was_built_for_the_gpus(libs: TorchLibs, nvml: Nvml | None, environment: Environment | None) -> Findings:
+    extensions = [e for e in libs.extensions if e.package == "vllm"]
+    if not extensions:
+        raise NotApplicable("no-vllm")
+    gpus = _seen(nvml, environment)
+    known = [e for e in extensions if e.arches]
+    if not known:
+        raise Undecided("extension-arches-unread", path=extensions[0].path)
+    for extension in known:
+        for cc, on in _uncovered(compiled(extension.arches or ()), gpus):
+            yield found(
+                "arch-engine-misses-gpu", on=on, cc=cc, path=extension.path, arches=list(extension.arches or ())
+            )
 
 
 def _torch_value(environment: Environment) -> str | None:

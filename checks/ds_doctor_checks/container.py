@@ -19,6 +19,7 @@ from ds_doctor.probes.toolkit import Toolkit
 
 from . import _container as shared
 from . import _require
+from . import _unread as unread
 from ._data import table
 
 # -- daemon.json ---------------------------------------------------------------------------------------------------
@@ -27,26 +28,14 @@ from ._data import table
 @check("docker-daemon-json-invalid")
 def daemon_json_can_be_read(docker: Docker, system: System) -> Findings:
     shared.on_the_host(system)
+    shared.with_daemon_json(docker)
     for file in docker.files:
         if file.error in ("syntax", "shape"):
             place = f":{file.line}:{file.column or 1}" if file.line else ""
             yield found(
                 "docker-daemon-json-invalid", on=file.path, path=file.path, place=file.path + place, detail=file.detail
             )
-    yield from _unread(docker, "docker-daemon-json-invalid")
-
-
-def _unread(docker: Docker, rule: str) -> Findings:
-    """What cannot be judged because a file could not be read."""
-    for file in docker.files:
-        if file.error == "denied":
-            yield undecided(rule, "file-denied", path=file.path)
-        elif file.error == "too-large":
-            yield undecided(rule, "file-too-large", path=file.path, limit_kib=1024)
-        elif file.error == "unreadable":
-            yield undecided(rule, "file-unreadable", path=file.path, error=file.detail)
-        elif file.error is not None and rule != "docker-daemon-json-invalid":
-            yield undecided(rule, "daemon-json-broken", path=file.path)
+    yield from unread.daemon_json(docker, "docker-daemon-json-invalid")
 
 
 def _readable(docker: Docker) -> list[DaemonFile]:
@@ -56,16 +45,18 @@ def _readable(docker: Docker) -> list[DaemonFile]:
 @check("docker-mirror-malformed")
 def registry_mirrors_are_urls(docker: Docker, system: System) -> Findings:
     shared.on_the_host(system)
+    shared.with_daemon_json(docker)
     for file in _readable(docker):
         for mirror in file.mirrors:
             if shared.mirror_fault(mirror) is not None:
                 yield found("docker-mirror-malformed", on=mirror, mirror=mirror, path=file.path)
-    yield from _unread(docker, "docker-mirror-malformed")
+    yield from unread.daemon_json(docker, "docker-mirror-malformed")
 
 
 @check("docker-default-runtime-undeclared")
 def default_runtime_is_declared(docker: Docker, system: System) -> Findings:
     shared.on_the_host(system)
+    shared.with_daemon_json(docker)
     stock = table("container")["docker"]["stock_runtimes"]
     for file in _readable(docker):
         name = file.default_runtime
@@ -73,12 +64,13 @@ def default_runtime_is_declared(docker: Docker, system: System) -> Findings:
         if name is None or name in stock or name in file.runtimes or ("." in name and "/" not in name):
             continue
         yield found("docker-default-runtime-undeclared", on=file.path, path=file.path, runtime=name)
-    yield from _unread(docker, "docker-default-runtime-undeclared")
+    yield from unread.daemon_json(docker, "docker-default-runtime-undeclared")
 
 
 @check("docker-runtime-program-missing")
 def runtime_programs_are_there(docker: Docker, system: System) -> Findings:
     shared.on_the_host(system)
+    shared.with_daemon_json(docker)
     for file in _readable(docker):
         for name, runtime in file.runtimes.items():
             used = "nvidia" in name or name == file.default_runtime
@@ -86,16 +78,17 @@ def runtime_programs_are_there(docker: Docker, system: System) -> Findings:
                 yield found(
                     "docker-runtime-program-missing", on=name, runtime=name, program=runtime.path, path=file.path
                 )
-    yield from _unread(docker, "docker-runtime-program-missing")
+    yield from unread.daemon_json(docker, "docker-runtime-program-missing")
 
 
 @check("docker-data-root-missing")
 def data_root_is_there(docker: Docker, system: System) -> Findings:
     shared.on_the_host(system)
+    shared.with_daemon_json(docker)
     for file in _readable(docker):
         if file.data_root_there is False:
             yield found("docker-data-root-missing", on=file.path, path=file.path, folder=file.data_root)
-    yield from _unread(docker, "docker-data-root-missing")
+    yield from unread.daemon_json(docker, "docker-data-root-missing")
 
 
 @check("docker-nvidia-runtime-undeclared")
@@ -107,7 +100,7 @@ def nvidia_runtime_is_declared(docker: Docker, toolkit: Toolkit, system: System)
         raise NotApplicable("no-nvidia-runtime")
     file = shared.root_file(docker)
     if file is not None and file.error is not None:
-        yield from _unread(docker, "docker-nvidia-runtime-undeclared")
+        yield from unread.daemon_json(docker, "docker-nvidia-runtime-undeclared")
     elif file is None or not any("nvidia" in name for name in file.runtimes):
         if file is not None and "nvidia" in (file.default_runtime or ""):
             raise NotApplicable("default-runtime-says")
@@ -168,30 +161,20 @@ def running_containers_keep_their_gpus(
 @check("toolkit-config-invalid")
 def toolkit_config_can_be_read(toolkit: Toolkit, system: System) -> Findings:
     shared.on_the_host(system)
+    if not toolkit.configs:
+        raise NotApplicable("no-toolkit-config")
     for config in toolkit.configs:
         if config.error == "syntax":
             place = f"{config.path}:{config.line}" if config.line else config.path
             yield found("toolkit-config-invalid", on=config.path, place=place, detail=config.text or config.detail)
-    yield from _unread_config(toolkit, "toolkit-config-invalid")
-
-
-def _unread_config(toolkit: Toolkit, rule: str) -> Findings:
-    for config in toolkit.configs:
-        if config.error == "denied":
-            yield undecided(rule, "file-denied", path=config.path)
-        elif config.error == "too-large":
-            yield undecided(rule, "file-too-large", path=config.path, limit_kib=1024)
-        elif config.error == "unreadable":
-            yield undecided(rule, "file-unreadable", path=config.path, error=config.detail)
-        elif config.error is not None and rule != "toolkit-config-invalid":
-            yield undecided(rule, "toolkit-config-broken", path=config.path)
+    yield from unread.config(toolkit, "toolkit-config-invalid")
 
 
 @check("toolkit-no-cgroups", "toolkit-rootless-cgroups")
 def toolkit_lets_containers_reach_gpus(docker: Docker, toolkit: Toolkit, cdi: Cdi | None, system: System) -> Findings:
     shared.on_the_host(system)
-    yield from _unread_config(toolkit, "toolkit-no-cgroups")
-    yield from _unread_config(toolkit, "toolkit-rootless-cgroups")
+    yield from unread.config(toolkit, "toolkit-no-cgroups")
+    yield from unread.config(toolkit, "toolkit-rootless-cgroups")
     flag = shared.gpus_flag_by_hook(docker, cdi, toolkit)
     for config in toolkit.configs:
         if config.error is not None or config.kind == "snap":
@@ -216,7 +199,7 @@ def toolkit_lets_containers_reach_gpus(docker: Docker, toolkit: Toolkit, cdi: Cd
 def toolkit_settings_are_sound(toolkit: Toolkit, system: System) -> Findings:
     shared.on_the_host(system)
     for rule in ("toolkit-mode-unknown", "toolkit-disable-require", "toolkit-key-unknown"):
-        yield from _unread_config(toolkit, rule)
+        yield from unread.config(toolkit, rule)
     modes = table("container")["toolkit"]["modes"]
     for config in (c for c in toolkit.configs if c.error is None):
         mode = config.values.get("nvidia-container-runtime.mode", "auto")
@@ -233,7 +216,7 @@ def gpus_flag_fits_the_mode(docker: Docker, toolkit: Toolkit, cdi: Cdi | None, s
     shared.on_the_host(system)
     if "root" not in docker.kinds or toolkit.hook is None:
         raise NotApplicable("no-root-docker")
-    yield from _unread_config(toolkit, "toolkit-mode-refuses-gpus-flag")
+    yield from unread.config(toolkit, "toolkit-mode-refuses-gpus-flag")
     config = shared.root_config(toolkit)
     mode = config.values.get("nvidia-container-runtime.mode") if config else None
     if config is None or mode not in ("csv", "cdi", "jit-cdi"):
@@ -280,14 +263,15 @@ def cdi_spec_is_of_this_driver(
     cdi: Cdi, module: KernelModule, docker: Docker | None, toolkit: Toolkit | None, system: System
 ) -> Findings:
     shared.on_the_host(system)
+    shared.with_specs(cdi)
     users = shared.cdi_users(cdi, docker, toolkit)
     for spec in shared.in_force(cdi):
         if shared.is_stale(spec, module):
             # Other kinds than nvidia.com/gpu are written by what uses them (device plugin, GPU Operator).
             rule = "cdi-spec-stale" if users or spec.kind != shared.KIND else "cdi-spec-stale-unused"
             yield found(rule, on=spec.path, path=spec.path, named=spec.drivers, driver=module.version)
-    yield from _unread_specs(cdi, "cdi-spec-stale")
-    yield from _unread_specs(cdi, "cdi-spec-stale-unused")
+    yield from unread.specs(cdi, "cdi-spec-stale")
+    yield from unread.specs(cdi, "cdi-spec-stale-unused")
 
 
 @check("cdi-path-missing")
@@ -295,9 +279,10 @@ def cdi_paths_are_there(
     cdi: Cdi, module: KernelModule | None, docker: Docker | None, toolkit: Toolkit | None, system: System
 ) -> Findings:
     shared.on_the_host(system)
+    shared.with_specs(cdi)
     users = shared.cdi_users(cdi, docker, toolkit)
     used = [s for s in shared.in_force(cdi) if users or s.kind != shared.KIND]
-    yield from _unread_specs(cdi, "cdi-path-missing")
+    yield from unread.specs(cdi, "cdi-path-missing")
     if not used and cdi.specs and not users:
         raise NotApplicable("no-cdi-user")
     # What a driver upgrade took away is told by cdi-spec-stale, with the same remedy.
@@ -314,19 +299,10 @@ def cdi_paths_are_there(
 @check("cdi-device-twice")
 def cdi_devices_are_defined_once(cdi: Cdi, system: System) -> Findings:
     shared.on_the_host(system)
+    shared.with_specs(cdi)
     for a, b, devices in shared.doubled(cdi):
         yield found("cdi-device-twice", on=a.path, one=a.path, other=b.path, kind=a.kind, devices=devices[:5])
-    yield from _unread_specs(cdi, "cdi-device-twice")
-
-
-def _unread_specs(cdi: Cdi, rule: str) -> Findings:
-    for folder in cdi.denied:
-        yield undecided(rule, "file-denied", path=folder)
-    for spec in cdi.specs:
-        if spec.error == "denied":
-            yield undecided(rule, "file-denied", path=spec.path)
-        elif spec.error is not None:
-            yield undecided(rule, "cdi-file-broken", path=spec.path)
+    yield from unread.specs(cdi, "cdi-device-twice")
 
 
 # -- Kubernetes ----------------------------------------------------------------------------------------------------

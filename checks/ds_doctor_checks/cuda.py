@@ -5,24 +5,25 @@ from __future__ import annotations
 import re
 
 from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, not_applicable, undecided
-from ds_doctor.probes.caches import Caches, Folder
+from ds_doctor.probes.caches import Caches
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.nvml import Nvml
 from ds_doctor.probes.python_env import Packages, TorchBuild
 from ds_doctor.probes.toolchain import Toolchain
+from ds_doctor.probes.torch_libs import CudaLibrary, TorchLibs
 
 from . import _compat as compat
+from ._cuda_needs import compiling, needed, nvcc_version, where
+from ._cuda_wheels import SHARE_A_FOLDER, wheel_of
 from ._data import table
 from ._gpus import gpus_of, visible
 from ._pins import Pin, kept, minor, pins, release
 
-ENGINES = ("vllm", "sglang")
-# Packages that compile CUDA when a model starts: FlashInfer (flashinfer/jit/core.py), DeepGEMM (deep_gemm/jit).
-COMPILE = ("flashinfer-python", "sgl-deep-gemm", "deep-gemm")
-# With these FlashInfer's kernels come ready-made.
-READY_MADE = "flashinfer-jit-cache"
 # Built against one torch's C++ interface: another minor version ends in undefined symbols or missing operators.
 BOUND_TO_TORCH = ("torchvision", "torchaudio", "vllm", "xformers")
+# Orin's 8.7 came with CUDA 11.4, everything below it earlier: release notes of the CUDA toolkit.
+OLD_CC, OLD_CUDA = (8, 7), "11.4"
+NCCL_LIBRARY = re.compile(r"libnccl\.so")
 NCCL = re.compile(r"nvidia-nccl-cu\d+\Z")  # the nccl family's business
 
 
@@ -126,9 +127,9 @@ def flashinfer_and_its_kernels_are_one_version(packages: Packages, environment: 
 def wheels_of_two_cudas_share_no_files(packages: Packages) -> Findings:
     groups: dict[str, list[str]] = {}
     for name in packages.packages:
-        m = re.fullmatch(r"(nvidia-.+)-cu\d+", name)
-        if m is not None and not NCCL.match(name):
-            groups.setdefault(m[1], []).append(name)
+        m = re.fullmatch(r"nvidia-(.+)-cu\d+", name)
+        if m is not None and m[1] in SHARE_A_FOLDER:
+            groups.setdefault(f"nvidia-{m[1]}", []).append(name)
     for stem, names in sorted(groups.items()):
         if len(names) > 1:
             yield found("cuda-wheels-collide", on=stem, names=sorted(names), python=packages.python)
@@ -139,7 +140,8 @@ def package_records_are_whole(packages: Packages) -> Findings:
     for folder in packages.broken:
         yield found("cuda-metadata-damaged", on=folder, folder=folder, python=packages.python)
     for name, versions in sorted(packages.doubled.items()):
-        if name in packages.packages and not NCCL.match(name):
+        # Two records of one version (an egg-info beside a dist-info) mislead nobody.
+        if len(set(versions)) > 1 and name in packages.packages and not NCCL.match(name):
             folder = packages.packages[name].folder
             yield found(
                 "cuda-metadata-damaged",
@@ -153,6 +155,49 @@ def package_records_are_whole(packages: Packages) -> Findings:
 def pip_left_nothing_behind(packages: Packages) -> Findings:
     for folder in packages.leftovers:
         yield found("cuda-pip-leftovers", on=folder, folder=folder)
+
+
+# -- the CUDA libraries --------------------------------------------------------------------------------------------
+
+
+@check("cuda-library-missing", "cuda-library-shadowed", "cuda-engine-other-cuda")
+def cuda_libraries_are_torchs_own(libs: TorchLibs, packages: Packages, torch: TorchBuild) -> Findings:
+    for one in libs.libraries:
+        if NCCL_LIBRARY.match(one.name):
+            continue
+        if one.path is None:
+            if not libs.cache_readable:
+                yield undecided("cuda-library-missing", "loader-cache-unread", name=one.name)
+            elif not one.in_site:
+                yield found("cuda-library-missing", on=one.name, name=one.name, by=one.by, python=packages.python)
+        elif one.how == "LD_LIBRARY_PATH" and one.plain is not None and one.plain != one.path:
+            yield from _shadow(one, packages)
+    for extension in libs.extensions:
+        if extension.lacks and not libs.cache_readable:
+            yield undecided("cuda-engine-other-cuda", "loader-cache-unread", name=extension.lacks[0])
+        elif extension.lacks:
+            yield found(
+                "cuda-engine-other-cuda",
+                on=extension.path,
+                path=extension.path,
+                lacks=list(extension.lacks),
+                torch=torch.version,
+                cuda=torch.cuda or "-",
+                python=packages.python,
+            )
+
+
+def _shadow(one: CudaLibrary, packages: Packages) -> Findings:
+    """A library from LD_LIBRARY_PATH in front of the wheel's: a fault when it is older than the wheel's."""
+    wheel = wheel_of(one.name, packages)
+    have = re.search(r"\.so\.(\d+(?:\.\d+)+)\Z", one.real_name or "")
+    data = {"name": one.name, "path": one.path, "own": one.plain, "by": one.by}
+    want = release(wheel.version) if wheel else None
+    got = release(have[1]) if have else None
+    if wheel is None or want is None or got is None:
+        yield undecided("cuda-library-shadowed", "shadow-version-unread", **data)
+    elif got < want[: len(got)]:
+        yield found("cuda-library-shadowed", on=one.name, have=have[1] if have else "?", want=wheel.version, **data)
 
 
 # -- the CUDA toolkit ----------------------------------------------------------------------------------------------
@@ -174,22 +219,25 @@ def cuda_home_is_a_toolkit(toolchain: Toolchain, packages: Packages | None) -> F
 
 @check("cuda-nvcc-missing")
 def nvcc_is_there_for_what_compiles(toolchain: Toolchain, packages: Packages) -> Findings:
-    who = _compiling(packages)
-    if toolchain.nvcc is None and toolchain.how not in ("CUDA_HOME", "CUDA_PATH"):
-        yield found("cuda-nvcc-missing", on=", ".join(who), who=who, looked=toolchain.cuda_home or "/usr/local/cuda")
+    who = compiling(packages)
+    if toolchain.nvcc is not None:
+        return
+    if toolchain.how in ("CUDA_HOME", "CUDA_PATH"):
+        raise NotApplicable("cuda-home-told", variable=toolchain.how)
+    yield found("cuda-nvcc-missing", on=", ".join(who), who=who, looked=toolchain.cuda_home or "/usr/local/cuda")
 
 
 @check("cuda-nvcc-other-major")
 def nvcc_is_of_torchs_cuda(toolchain: Toolchain, torch: TorchBuild, packages: Packages) -> Findings:
-    _compiling(packages)
-    nvcc = _nvcc(toolchain)
+    compiling(packages)
+    version = nvcc_version(toolchain)
     if torch.cuda is None:
         raise NotApplicable("torch-without-cuda", version=torch.version)
-    if compat.number(nvcc)[0] != compat.number(torch.cuda)[0]:
+    if compat.number(version)[0] != compat.number(torch.cuda)[0]:
         yield found(
             "cuda-nvcc-other-major",
             on=toolchain.nvcc,
-            nvcc=nvcc,
+            nvcc=version,
             cuda=torch.cuda,
             path=toolchain.nvcc or "",
             torch=torch.version,
@@ -197,27 +245,33 @@ def nvcc_is_of_torchs_cuda(toolchain: Toolchain, torch: TorchBuild, packages: Pa
 
 
 @check("cuda-nvcc-without-gpu")
-def nvcc_knows_the_gpus(toolchain: Toolchain, nvml: Nvml | None, environment: Environment | None) -> Findings:
-    nvcc = _nvcc(toolchain)
+def nvcc_knows_the_gpus(
+    toolchain: Toolchain, packages: Packages, nvml: Nvml | None, environment: Environment | None
+) -> Findings:
+    compiling(packages)
+    version = nvcc_version(toolchain)
     gpus = gpus_of(nvml)
     for cc in dict.fromkeys(g.cc for g in visible(gpus, environment.variables if environment else {}).gpus or gpus):
         dropped = compat.dropped_by(cc)
         if dropped is not None:
-            if compat.number(nvcc)[0] >= dropped:
-                yield found("cuda-nvcc-without-gpu", on=toolchain.nvcc, nvcc=nvcc, cc=cc, span=f"< {dropped}.0")
+            if compat.number(version)[0] >= dropped:
+                yield found("cuda-nvcc-without-gpu", on=toolchain.nvcc, nvcc=version, cc=cc, span=f"< {dropped}.0")
             continue
         known = compat.oldest_cuda(cc)
-        if known is None or not known[1]:
+        if known is None and compat.number(cc) > OLD_CC:
             raise Undecided("cc-unknown", cc=cc)
-        if compat.number(nvcc) < compat.number(known[0]):
-            yield found("cuda-nvcc-without-gpu", on=toolchain.nvcc, nvcc=nvcc, cc=cc, span=f">= {known[0]}")
+        oldest, sure = known or (OLD_CUDA, False)
+        if compat.number(version) < compat.number(oldest):
+            if not sure:
+                raise Undecided("cc-unknown", cc=cc)
+            yield found("cuda-nvcc-without-gpu", on=toolchain.nvcc, nvcc=version, cc=cc, span=f">= {oldest}")
 
 
 @check("cuda-gcc-too-new")
 def nvcc_accepts_the_host_compiler(
     toolchain: Toolchain, packages: Packages, environment: Environment | None
 ) -> Findings:
-    _compiling(packages)
+    compiling(packages)
     variables = environment.variables if environment else {}
     flags = variables.get("NVCC_PREPEND_FLAGS", "") + " " + variables.get("NVCC_APPEND_FLAGS", "")
     if "-ccbin" in flags or "compiler-bindir" in flags or "allow-unsupported-compiler" in flags:
@@ -262,7 +316,7 @@ def triton_can_build_its_launcher(toolchain: Toolchain, packages: Packages) -> F
 
 @check("cuda-no-ninja")
 def ninja_is_on_path(toolchain: Toolchain, packages: Packages) -> Findings:
-    who = _compiling(packages)
+    who = compiling(packages)
     if toolchain.ninja is None:
         beside = toolchain.ninja_beside_python
         yield found("cuda-no-ninja", on=packages.python, who=who, python=packages.python, beside=beside or "-")
@@ -270,25 +324,25 @@ def ninja_is_on_path(toolchain: Toolchain, packages: Packages) -> Findings:
 
 @check("cuda-cache-unwritable", "cuda-cache-noexec", "cuda-build-folder-unwritable")
 def caches_take_compiled_kernels(caches: Caches, packages: Packages) -> Findings:
-    needed = _needed(packages)
+    folders = needed(packages)
     for rule in ("cuda-cache-unwritable", "cuda-cache-noexec", "cuda-build-folder-unwritable"):
-        if not needed:
+        if not folders:
             yield not_applicable(rule, "nothing-compiles")
     for folder in caches.folders:
-        if folder.what not in needed:
+        if folder.what not in folders:
             continue
         rule = "cuda-build-folder-unwritable" if folder.what == "torch-extensions" else "cuda-cache-unwritable"
         if folder.writable is None:
             yield undecided(rule, "folder-unseen", path=folder.path)
         elif not folder.writable:
-            yield found(rule, on=folder.path, **_place(folder))
+            yield found(rule, on=folder.path, **where(folder))
         elif folder.no_exec:
-            yield found("cuda-cache-noexec", on=folder.path, **_place(folder))
+            yield found("cuda-cache-noexec", on=folder.path, **where(folder))
 
 
 @check("cuda-home-folder-unknown")
 def the_user_has_a_home(caches: Caches, packages: Packages) -> Findings:
-    if not _needed(packages):
+    if not needed(packages):
         raise NotApplicable("nothing-compiles")
     if caches.home is None:
         yield found("cuda-home-folder-unknown", on="HOME")
@@ -304,46 +358,3 @@ def tmpdir_is_a_writable_folder(caches: Caches) -> Findings:
                 variable=folder.variable,
                 path=folder.path,
             )
-
-
-def _compiling(packages: Packages) -> list[str]:
-    """The packages that compile CUDA code when they start. NotApplicable when there is none."""
-    who = [n for n in COMPILE if n in packages.packages]
-    if not who:
-        raise NotApplicable("nothing-compiles")
-    if who == ["flashinfer-python"] and READY_MADE in packages.packages:
-        raise NotApplicable("kernels-ready-made", name=READY_MADE)
-    return who
-
-
-def _needed(packages: Packages) -> set[str]:
-    """Which of the folders the installed packages write to."""
-    needed: set[str] = set()
-    have = packages.packages
-    if "triton" in have:
-        needed |= {"triton", "torch-extensions"}
-    if "vllm" in have:
-        needed |= {"vllm", "inductor"}
-    if "sglang" in have:
-        needed |= {"inductor", "deep-gemm"}
-    if "flashinfer-python" in have:
-        needed.add("flashinfer")
-    return needed
-
-
-def _place(folder: Folder) -> dict[str, str]:
-    return {
-        "what": folder.what,
-        "path": folder.path,
-        "nearest": folder.blocked or folder.nearest,
-        "variable": folder.variable or "HOME",
-    }
-
-
-def _nvcc(toolchain: Toolchain) -> str:
-    """The version of the nvcc that would be used."""
-    if toolchain.nvcc is None:
-        raise NotApplicable("no-nvcc")
-    if toolchain.nvcc_version is None:
-        raise Undecided("nvcc-version-unread", path=toolchain.nvcc)
-    return toolchain.nvcc_version

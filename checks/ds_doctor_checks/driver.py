@@ -70,7 +70,7 @@ def no_other_driver_holds_the_gpus(pci: Pci) -> Findings:
         yield not_applicable("driver-vfio", "all-gpus-passed-through")
         return
     for g in pci.gpus:
-        if g.driver == "vfio-pci":
+        if g.driver == "vfio-pci" and not g.virtual:
             yield found("driver-vfio", on=g.bdf, bdf=g.bdf)
 
 
@@ -120,7 +120,7 @@ def the_library_fits_the_kernel_module(
 
 # -- does NVML answer? ---------------------------------------------------------------------------------------------------
 
-_NVML_RULES = {-1: "nvml-hung", -2: "nvml-crashed", 4: "nvml-no-permission", 26: "nvml-blocked"}
+_NVML_RULES = {-1: "nvml-hung", -2: "nvml-crashed", 4: "nvml-no-permission", 17: "nvml-blocked"}
 
 
 @check(
@@ -158,8 +158,9 @@ def nvml_answers(nvml: Nvml, kernel: KernelModule | None, nodes: DeviceNodes | N
 def every_gpu_answers(nvml: Nvml) -> Findings:
     if nvml.error is not None:
         raise Undecided("nvml-silent", code=nvml.error, detail=nvml.detail)
+    some_answer = any(g.lost is None for g in nvml.gpus)
     for g in nvml.gpus:
-        if g.lost is not None:
+        if g.lost is not None and not (g.lost == 4 and some_answer):  # 4: a GPU that was given to somebody else
             rule = {15: "gpu-lost", 16: "gpu-reset-required"}.get(g.lost, "gpu-unreachable")
             yield found(rule, on=label(g), gpu=label(g), index=g.index, code=g.lost)
 
@@ -239,6 +240,8 @@ def the_device_files_work(
         need.append("nvidia-uvm")
     minors = [g.minor for g in (known.gpus if known else ()) if g.minor is not None and not g.excluded]
     present = [n for n in nodes.nodes if n[len("nvidia") :].isdigit()]
+    # A batch system gives a job some of the GPUs through the device cgroup: the others refuse it, and that is right.
+    some_usable = any(nodes.nodes[n].usable and not of.wrong(n, nodes.nodes[n], nodes.majors) for n in present)
     if not container:
         need += [f"nvidia{m}" for m in minors]
     elif not present:
@@ -250,7 +253,7 @@ def the_device_files_work(
                 yield found("device-node-missing", on=path, path=path)
         elif of.wrong(name, node, nodes.majors):
             yield found("device-node-wrong", on=path, path=path, kind=node.kind, major=node.major, minor=node.minor)
-        elif node.usable is False:
+        elif node.usable is False and not (name in present and some_usable):
             # The mode lets everybody in and the kernel refuses all the same: only the device cgroup does that.
             rule = "device-node-cgroup" if node.mode & 0o006 == 0o006 else "device-node-denied"
             yield found(rule, on=path, path=path, mode=f"{node.mode:o}")
@@ -404,7 +407,7 @@ def cuda_visible_devices_names_gpus_that_exist(nvml: Nvml, environment: Environm
     said: dict[str, Any] = {"value": left.value, "entry": left.cut, "left": left.count, "count": len(gpus)}
     if left.why == "empty" or (left.why == "negative" and not left.count):
         yield found("visible-empty", **said)
-    elif left.why in ("repeated", "ambiguous"):
+    elif left.why == "repeated":
         yield found("visible-repeated", **said)
     elif left.why is not None and left.why != "negative":
         yield found("visible-cut" if left.count else "visible-none", **said)
@@ -417,6 +420,29 @@ def the_gpus_take_several_processes(nvml: Nvml, environment: Environment | None)
             yield found("gpu-compute-prohibited", on=label(g), gpu=label(g), index=g.index)
         elif g.compute_mode in ("exclusive-process", "exclusive-thread"):
             yield found("gpu-compute-exclusive", on=label(g), gpu=label(g), index=g.index)
+
+
+# nvmlDeviceGpuRecoveryAction_t in nvml.h
+RECOVERY = {
+    1: "GPU_RESET",
+    2: "NODE_REBOOT",
+    3: "DRAIN_P2P",
+    4: "DRAIN_AND_RESET",
+    5: "RECOVER_IMEX_DOMAIN",
+    6: "BUS_RESET",
+    7: "SYSTEM_REBOOT",
+}
+
+
+@check("gpu-recovery-needed")
+def the_driver_asks_for_no_recovery(nvml: Nvml, environment: Environment | None) -> Findings:
+    gpus = of.used(nvml, environment)
+    for g in gpus:
+        if g.recovery_action:
+            action = RECOVERY.get(g.recovery_action, f"{g.recovery_action}")
+            yield found("gpu-recovery-needed", on=label(g), gpu=label(g), index=g.index, action=action)
+    if all(g.recovery_action is None for g in gpus):
+        raise NotApplicable("recovery-not-told")
 
 
 @check("gpu-ecc-uncorrected", "gpu-ecc-pending", "gpu-rows-failed", "gpu-rows-pending")

@@ -52,7 +52,22 @@ def write(outcomes: Mapping[type, Outcome], asked: Asked, version: str, now: str
     snapshot = Snapshot(
         schema=SCHEMA, tool={"name": "ds-doctor", "version": version}, recorded_at=now, asked=asked, facts=facts
     )
-    return msgspec.json.format(msgspec.json.encode(snapshot), indent=1) + b"\n"
+    try:
+        data = msgspec.json.encode(snapshot)
+    except UnicodeEncodeError:  # a file name or variable that is not UTF-8
+        data = msgspec.json.encode(_in_unicode(msgspec.to_builtins(snapshot)))
+    return msgspec.json.format(data, indent=1) + b"\n"
+
+
+def _in_unicode(value: Any) -> Any:
+    """The same with every lone surrogate as U+FFFD."""
+    if isinstance(value, str):
+        return "".join("\N{REPLACEMENT CHARACTER}" if "\ud800" <= c <= "\udfff" else c for c in value)
+    if isinstance(value, dict):
+        return {_in_unicode(k): _in_unicode(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_in_unicode(v) for v in value]
+    return value
 
 
 def read(data: bytes, where: str) -> Snapshot:

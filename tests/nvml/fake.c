@@ -42,7 +42,7 @@ int nvmlDeviceGetMemoryInfo(void *d, struct memory *m) { m->total = 143771ULL <<
 int nvmlDeviceGetNvLinkState(void *d, unsigned link, unsigned *on) { *on = link != 2; return link < 4 ? 0 : 2; }
 int nvmlDeviceGetNvLinkRemoteDeviceType(void *d, unsigned link, unsigned *t) { *t = link < 2 ? 0 : 2; return 0; }
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *d, unsigned link, struct pci *p) { int other = 1 - *(int *)d; return nvmlDeviceGetPciInfo_v3(&gpus[other], p); }
-int nvmlDeviceGetP2PStatus(void *a, void *b, int index, int *status) { *status = index == 2 && *(int *)a == 1 ? 5 : 0; return index < 4 ? 0 : 2; }
+int nvmlDeviceGetP2PStatus(void *a, void *b, int index, int *status) { *status = index == 2 ? 5 : 0; return index < 4 ? 0 : 2; }
 int nvmlDeviceGetTopologyCommonAncestor(void *a, void *b, int *level) { *level = 30; return 0; }
 struct process { unsigned pid; unsigned long long used; unsigned gi, ci; }; /* version 2 only */
 int nvmlDeviceGetComputeRunningProcesses_v2(void *d, unsigned *n, struct process *p) {

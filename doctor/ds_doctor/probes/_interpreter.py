@@ -40,6 +40,7 @@ _PYTHON = re.compile(r"(python|pypy)[\d.]*t?\Z")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _NAME_VERSION = re.compile(r"python(3\.\d+)t?\Z")
 _LIB_VERSION = re.compile(r"python(3\.\d+)t?\Z")
+PTH_FILES, PTH_LINES = 100, 200  # a site folder with more of either was not made by pip
 HEAD = 512  # bytes of a script that hold its `#!` line; Linux itself reads 256
 
 
@@ -298,7 +299,7 @@ def _site(host: Host, version: str, prefix: str, base: str, venv: bool, system: 
 
 
 def _purelib(prefix: str, version: str) -> list[str]:
-    return [f"{prefix}/{lib}/python{version}/site-packages" for lib in ("lib64", "lib")]
+    return [f"{prefix}/{lib}/python{version}/site-packages" for lib in ("lib", "lib64")]
 
 
 def _expanded(host: Host, folders: list[str]) -> Iterator[str]:
@@ -313,16 +314,15 @@ def _expanded(host: Host, folders: list[str]) -> Iterator[str]:
             continue
         seen.add(real)
         yield folder
-        for name in names:
-            if name.endswith(".pth") and not name.startswith("."):
-                try:
-                    text = host.text(f"{folder}/{name}", 1 << 16)
-                except Trouble:
-                    continue
-                for line in parse_pth(text):
-                    path = line if line.startswith("/") else f"{folder}/{line}"
-                    if _is_folder(host, path):
-                        yield path.rstrip("/")
+        for name in [n for n in names if n.endswith(".pth") and not n.startswith(".")][:PTH_FILES]:
+            try:
+                text = host.text(f"{folder}/{name}", 1 << 16)
+            except Trouble:
+                continue
+            for line in parse_pth(text)[:PTH_LINES]:
+                path = line if line.startswith("/") else f"{folder}/{line}"
+                if _is_folder(host, path):
+                    yield path.rstrip("/")
 
 
 def parse_pth(text: str) -> list[str]:

@@ -229,6 +229,8 @@ def read_daemon(host: Host, path: str, kind: str) -> DaemonFile | None:
     except Absent:
         return None
     except Denied:
+        if kind == "rootless" and not there(host, path):
+            return None  # a home that this user may not search is no sign of Docker
         return DaemonFile(path=path, kind=kind, error="denied")
     except Trouble as t:
         error = "too-large" if t.reason.id == "file-too-large" else "unreadable"

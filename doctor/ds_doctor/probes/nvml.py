@@ -5,6 +5,8 @@ Units are in the names: MiB, Mbit/s, watts. A getter that the card does not supp
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from ..api import Absent, Host, Malformed, TimedOut, Trouble, probe
@@ -68,6 +70,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     ecc_uncorrected: int | None = None  # volatile: since the driver was loaded
     rows_pending: bool | None = None  # row remapping waits for a reset
     rows_failed: bool | None = None  # row remapping failed
+    recovery_action: int | None = None  # what the driver asks for: nvmlDeviceGpuRecoveryAction_t, 0 is nothing
     vbios: str | None = None
     virtualization: str | None = None  # none, passthrough, vgpu, host-vgpu, host-vsga
     numa_node: int | None = None
@@ -84,8 +87,8 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
-    """Two GPUs a < b: P2P status both ways (0 ok, 1 chipset, 2 GPU, 3 IOH, 4 disabled by regkey, 5 not supported,
-    6 unknown; the worse direction) and their nearest common ancestor (0 internal, 10 one switch, 20 several switches,
+    """Two GPUs a < b: P2P status from a to b (0 ok, 1 chipset, 2 GPU, 3 IOH, 4 disabled by regkey, 5 not supported,
+    6 unknown) and their nearest common ancestor (0 internal, 10 one switch, 20 several switches,
     30 host bridge, 40 same NUMA node, 50 system)."""
 
     a: int
@@ -93,7 +96,6 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     read: int | None = None
     write: int | None = None
     nvlink: int | None = None
-    atomics: int | None = None
     ancestor: int | None = None
     links: int = 0  # active NVLinks between the two directly; 0 where they meet in a switch
 
@@ -103,6 +105,8 @@ class Nvml(msgspec.Struct, frozen=True, kw_only=True):
     18 driver/library version mismatch, 4 no permission, 15 GPU lost, 999 unknown), -1 when the child gave no answer in
     `timeout_s`, -2 when it died of `signal`, -3 when the bindings could not be used. `detail` is NVML's or the
     system's own text."""
+
+    slow: ClassVar[bool] = True  # the child is started before the other probes are asked
 
     error: int | None = None
     detail: str = ""

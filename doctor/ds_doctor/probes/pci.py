@@ -18,7 +18,7 @@ _BDF = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 class PciGpu(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU function. `driver` is the kernel driver bound to it (nvidia, nouveau, vfio-pci), None where there is none;
     `answers` is False where reading its configuration gives only ones: it has fallen off the bus. `bridges` are the
-    functions above it, from the root down."""
+    functions above it, from the root down. `virtual`: an SR-IOV function, cut from a card for a virtual machine."""
 
     bdf: str
     device: str
@@ -26,6 +26,7 @@ class PciGpu(msgspec.Struct, frozen=True, kw_only=True):
     answers: bool | None = None
     numa_node: int | None = None
     bridges: tuple[str, ...] = ()
+    virtual: bool = False
 
 
 class Pci(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,8 +104,18 @@ def _gpu(host: Host, bdf: str) -> PciGpu:
         device = parse_hex(host.text(folder + "/device"))
     except Trouble:
         device = ""
+    try:
+        virtual = host.exists(folder + "/physfn")
+    except Trouble:
+        virtual = False
     return PciGpu(
-        bdf=bdf, device=device, driver=driver, answers=answers, numa_node=numa_node(host, bdf), bridges=bridges
+        bdf=bdf,
+        device=device,
+        driver=driver,
+        answers=answers,
+        numa_node=numa_node(host, bdf),
+        bridges=bridges,
+        virtual=virtual,
     )
 
 

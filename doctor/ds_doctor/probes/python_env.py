@@ -11,7 +11,7 @@ from ..api import Absent, Denied, Host, Malformed, Trouble, probe
 from . import fatbin
 from ._interpreter import Interpreter, interpreter
 
-METADATA_HEAD = 96 << 10  # bytes; the fields stand before the first blank line, the description after it
+METADATA_HEAD = 32 << 10  # bytes; the fields stand before the first blank line, the description after it
 FOLDER_LIMIT = 20_000  # distributions; more is not a Python environment
 # Whose METADATA is read: what the engines pin and what pins them. The others give name and version only.
 MATTERS = re.compile(

@@ -78,6 +78,16 @@ def parse_compiler_name(name: str) -> tuple[str, int] | None:
     return (("clang" if m[1].startswith("clang") else "gcc"), int(m[2])) if m else None
 
 
+def parse_compiler_banner(text: str) -> tuple[str, int] | None:
+    """("gcc", 13) or ("clang", 18) out of what `--version` prints."""
+    first = text.split("\n", 1)[0]
+    clang = re.search(r"clang version (\d{1,3})", first)
+    if clang is not None:
+        return "clang", int(clang[1])
+    gcc = re.search(r"\) (\d{1,3})\.\d", first)
+    return ("gcc", int(gcc[1])) if gcc is not None and "Free Software Foundation" in text else None
+
+
 # -- probe ---------------------------------------------------------------------------------------------------------
 
 
@@ -170,10 +180,7 @@ def _versioned(host: Host, compiler: Compiler) -> Compiler:
             said = host.run([compiler.path, "--version"], timeout_s=3.0).out
         except Trouble:
             return compiler
-        first = said.split("\n", 1)[0]
-        m = re.search(r"clang version (\d+)", first)
-        g = re.search(r"\b(?:gcc|g\+\+|c\+\+|cc)\b.*?\) (\d+)\.\d", first)
-        told = ("clang", int(m[1])) if m else ("gcc", int(g[1])) if g else None
+        told = parse_compiler_banner(said)
     if told is None:
         return compiler
     return msgspec.structs.replace(compiler, **{told[0]: told[1]})

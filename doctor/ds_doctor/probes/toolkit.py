@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ..api import Absent, Denied, Host, Trouble, probe
-from .docker import SNAP, packages, program, release_of, without_secret
+from .docker import SNAP, packages, program, release_of, there, without_secret
 
 CONFIG_LIMIT = 1 << 20
 KEYS = 500  # of one config.toml; it has about thirty
@@ -117,6 +117,8 @@ def _read(host: Host, path: str, kind: str) -> ToolkitConfig | None:
     except Absent:
         return None
     except Denied:
+        if kind == "user" and not there(host, path):
+            return None  # a folder that this user may not search is no sign of the toolkit
         return ToolkitConfig(path=path, kind=kind, error="denied")
     except Trouble as t:
         error = "too-large" if t.reason.id == "file-too-large" else "unreadable"
