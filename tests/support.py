@@ -83,7 +83,10 @@ def take_out(place: Any, path: str) -> None:
     """Delete what the dotted path leads to; a key may hold dots itself (`loader.picked.libcuda.so.1`)."""
     if isinstance(place, list):
         head, _, rest = path.partition(".")
-        take_out(place[int(head)], rest)
+        if rest:
+            take_out(place[int(head)], rest)
+        else:
+            del place[int(head)]
     elif path in place:
         del place[path]
     else:
