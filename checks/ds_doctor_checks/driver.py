@@ -308,8 +308,9 @@ def the_loader_picks_the_drivers_libcuda(
         for rule in ("libcuda-stub", "libcuda-compat-older", "libcuda-compat-newer", "libcuda-mismatch"):
             yield not_applicable(rule, "libcuda-not-found")
         return
+    how = "ld.so.cache" if library.how == "cache" else library.how
     if of.is_stub(library):
-        yield found("libcuda-stub", path=library.path, how=library.how)
+        yield found("libcuda-stub", path=library.path, how=how)
         return
     if kernel is None:  # WSL: the library is Windows' and carries no version of this driver
         return
@@ -318,7 +319,7 @@ def the_loader_picks_the_drivers_libcuda(
         for rule in compares:
             yield undecided(rule, "libcuda-version-unknown", path=library.path)
         return
-    said = {"path": library.path, "how": library.how, "library": library.version, "module": kernel.version}
+    said = {"path": library.path, "how": how, "library": library.version, "module": kernel.version}
     if library.version == kernel.version:
         return
     if not of.is_compat(library):

@@ -263,13 +263,13 @@ def nccl_finds_a_socket_interface(config: NcclConfig, network: Network) -> Findi
     names = [i.name for i in network.interfaces]
     running = [i.name for i in settings.usable(network.interfaces)]
     if not settings.matches(setting.value, running):
+        down = [f"{n} (down)" for n in settings.matches(setting.value, names)]
         yield found(
             "nccl-interface-missing",
             on="NCCL_SOCKET_IFNAME",
             value=setting.value,
             source=setting.source,
-            down=", ".join(settings.matches(setting.value, names)) or "-",
-            interfaces=", ".join(n for n in running if n != "lo")[:200] or "lo",
+            interfaces=", ".join([*(n for n in running if n != "lo"), *down])[:200] or "lo",
         )
 
 
