@@ -50,6 +50,10 @@ def system_nccl() -> str:
     return ""
 
 
+def gpus() -> list[str]:
+    return [line for line in output("nvidia-smi", "-L").splitlines() if line.startswith("GPU ")]
+
+
 def faults() -> list[Fault]:
     cuda = os.path.realpath(os.environ.get("CUDA_HOME") or "/usr/local/cuda")
     driver = sorted(
@@ -62,33 +66,56 @@ def faults() -> list[Fault]:
     nccl = system_nccl()
     every: list[Fault] = [
         Fault("nothing", (), env={}),
-        Fault("TORCH_CUDA_ARCH_LIST=8.0", ("arch-*",), env={"TORCH_CUDA_ARCH_LIST": "8.0"}),
-        Fault("TORCH_CUDA_ARCH_LIST=8.0 9.9", ("arch-*",), env={"TORCH_CUDA_ARCH_LIST": "8.0 9.9"}),
+        Fault("TORCH_CUDA_ARCH_LIST=8.0", ("arch-list-misses-gpu",), env={"TORCH_CUDA_ARCH_LIST": "8.0"}),
+        Fault("TORCH_CUDA_ARCH_LIST=8.0 9.9", ("arch-list-invalid",), env={"TORCH_CUDA_ARCH_LIST": "8.0 9.9"}),
         Fault("TORCH_CUDA_ARCH_LIST=8.0+PTX", (), env={"TORCH_CUDA_ARCH_LIST": "8.0+PTX"}),
         Fault("TORCH_CUDA_ARCH_LIST unset", (), env={"TORCH_CUDA_ARCH_LIST": None}),
-        Fault("compat libcuda first", ("libcuda-*",), env={"LD_LIBRARY_PATH": library_path(f"{cuda}/compat")}),
+        Fault(
+            "compat libcuda first", ("libcuda-compat-older",), env={"LD_LIBRARY_PATH": library_path(f"{cuda}/compat")}
+        ),
         Fault(
             "stub libcuda first",
-            ("libcuda-*",),
+            ("libcuda-stub",),
             mounts=f"mkdir -p /tmp/stub && ln -sf {cuda}/lib64/stubs/libcuda.so /tmp/stub/libcuda.so.1",
             env={"LD_LIBRARY_PATH": library_path("/tmp/stub")},
         ),
-        Fault("CUDA_VISIBLE_DEVICES=7", ("*visible*",), env={"CUDA_VISIBLE_DEVICES": "7"}),
-        Fault("NCCL_SOCKET_IFNAME=ens99", ("nccl-*",), env={"NCCL_SOCKET_IFNAME": "ens99"}),
-        Fault("1 MiB /dev/shm", ("shm-*",), mounts="mount -t tmpfs -o size=1m tmpfs /dev/shm"),
-        Fault("/dev/nvidia-uvm masked", ("*uvm*",), may=("device-*",), mounts="mount --bind /dev/null /dev/nvidia-uvm"),
-        Fault("/dev/nvidiactl masked", ("*",), may=("*",), mounts="mount --bind /dev/null /dev/nvidiactl"),
+        Fault("CUDA_VISIBLE_DEVICES=7", ("visible-none",), env={"CUDA_VISIBLE_DEVICES": "7"}),
+        Fault("NCCL_SOCKET_IFNAME=ens99", ("nccl-interface-missing",), env={"NCCL_SOCKET_IFNAME": "ens99"}),
+        Fault(
+            "1 MiB /dev/shm",
+            ("shm-too-small" if len(gpus()) > 1 else "shm-tiny",),
+            mounts="mount -t tmpfs -o size=1m tmpfs /dev/shm",
+        ),
+        Fault("/dev/nvidia-uvm masked", ("device-node-wrong",), mounts="mount --bind /dev/null /dev/nvidia-uvm"),
+        Fault("/dev/nvidiactl masked", ("device-node-wrong",), mounts="mount --bind /dev/null /dev/nvidiactl"),
         Fault(
             "no driver libraries",
-            ("*",),
-            may=("libcuda-*", "nvml-*", "driver-*"),
-            mounts="; ".join(["mount -t tmpfs none /usr/local/nvidia"] if driver else ["true"]),
+            ("driver-library-missing",),
+            mounts="mount -t tmpfs none /usr/local/nvidia" if driver else "true",
             env={"LD_LIBRARY_PATH": ""},
         ),
-        Fault("HOME=/proc", ("cuda-*",), env={"HOME": "/proc", "XDG_CACHE_HOME": None}),
+        Fault(
+            "HOME=/proc",
+            ("cuda-cache-unwritable",),
+            may=("cuda-build-folder-unwritable",),
+            env={"HOME": "/proc", "XDG_CACHE_HOME": None},
+        ),
+        Fault(
+            "no C compiler",
+            ("cuda-no-c-compiler",),
+            may=("cuda-*",),
+            env={"CC": "/none/cc", "PATH": os.path.dirname(sys.executable)},
+            options=("--python", shutil.which("python3") or ""),
+        ),
+        Fault("CUDA_HOME=/none", ("cuda-home-missing",), env={"CUDA_HOME": "/none"}),
+        Fault("NCCL_P2P_DISABLE=1", ("nccl-p2p-disabled",) if len(gpus()) > 1 else (), env={"NCCL_P2P_DISABLE": "1"}),
+        Fault("NCCL_P2P_DISABEL=1", ("nccl-variable-misspelt",), env={"NCCL_P2P_DISABEL": "1"}),
+        Fault("24 open files", ("limits-open-files-few",), mounts="ulimit -n 24"),
+        Fault("8 GB of address space", ("limits-address-space",), mounts="ulimit -v 8000000"),
+        Fault("CUDA_VISIBLE_DEVICES=0", (), env={"CUDA_VISIBLE_DEVICES": "0"}),
     ]
     if nccl:
-        every.append(Fault("LD_PRELOAD of the system NCCL", ("nccl-*",), env={"LD_PRELOAD": nccl}))
+        every.append(Fault("LD_PRELOAD of the system NCCL", ("nccl-preloaded",), env={"LD_PRELOAD": nccl}))
         every.append(
             Fault(
                 "LD_LIBRARY_PATH with the system NCCL", (), env={"LD_LIBRARY_PATH": library_path(os.path.dirname(nccl))}

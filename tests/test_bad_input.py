@@ -188,3 +188,19 @@ def test_the_report_is_utf_8_under_any_locale() -> None:
         env={**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii"},
     )
     assert "退出码" in done.stdout.decode()
+
+
+def test_bytes_that_are_no_unicode_in_the_environment_and_command_stay_out_of_the_json(tmp_path: Path) -> None:
+    import json
+    import os
+    import subprocess
+    import sys
+
+    record = tmp_path / "snapshot.json"
+    env = {**os.environb, b"NCCL_P2P_DISABLE": b"tr\xffue", b"CUDA_HOME": b"/a\xff", b"LD_LIBRARY_PATH": b"/q\xff"}
+    words = ["run", "--format", "json", "--record", str(record), "--", "vllm", "serve", b"m\xff"]
+    out = subprocess.run([sys.executable, "-m", "ds_doctor", *words], env=env, capture_output=True, check=False)
+    assert b"Traceback" not in out.stderr
+    values = [r for r in json.loads(out.stdout)["results"] if r["rule"] == "nccl-variable-value"]
+    assert values[0]["findings"][0]["data"]["value"] in ("tr?ue", "tr\ufffdue")
+    assert json.loads(record.read_bytes())["facts"]["environment"]["value"]["variables"]["CUDA_HOME"] == "/a\ufffd"

@@ -10,7 +10,7 @@ from ds_doctor.probes.network import Interface
 
 from ._data import table
 
-_WHOLE = re.compile(r"\s*[+-]?(0[xX][0-9a-fA-F]+|\d+)\Z")
+_WHOLE = re.compile(r"\s*[+-]?(0[xX][0-9a-fA-F]+|\d+)\s*\Z")
 _START = re.compile(r"\s*([+-]?(?:0[xX][0-9a-fA-F]+|\d+))")
 
 
@@ -89,7 +89,8 @@ def rejected_words(name: str, value: str) -> list[str]:
     words = []
     for part in value.split(";"):
         listed = part.rpartition(":")[2].lstrip("^")
-        words += [w for w in listed.split(",") if w.lower() not in good]
+        # How NCCL takes blanks and empty words is not documented: only a word that it cannot know counts.
+        words += [w.strip() for w in listed.split(",") if w.strip() and w.strip().lower() not in good]
     return words
 
 
@@ -133,7 +134,7 @@ def contradictions(config: NcclConfig) -> Iterator[tuple[str, str]]:
     if number(config, "NCCL_P2P_DISABLE") == 1 and have.get("NCCL_P2P_LEVEL", "LOC") not in ("LOC", "0"):
         yield "NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL"
     if number(config, "NCCL_IB_DISABLE") == 1:
-        for name in ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_NET_GDR_LEVEL"):
+        for name in ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX"):
             if name in have:
                 yield "NCCL_IB_DISABLE", name
         if have.get("NCCL_NET", "").upper() == "IB":

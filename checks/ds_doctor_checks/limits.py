@@ -173,7 +173,8 @@ def disks_have_room(disk: Disk) -> Findings:
     if not places:
         raise Undecided("no-disk-read")
     for paths, place in places:
-        if place.read_only or place.free is None:
+        # A file system without a size holds no files at all (/proc, where HOME=/proc leads): not a question of room.
+        if place.read_only or place.free is None or not place.size:
             continue
         free_mib = place.free // MIB
         if free_mib < DISK_FULL_MIB:

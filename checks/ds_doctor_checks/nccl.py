@@ -224,7 +224,7 @@ def algorithms_are_ones_that_nccl_accepts(config: NcclConfig, copies: NcclCopies
                 on=name,
                 name=name,
                 value=setting.value,
-                words=", ".join(w or "''" for w in words),
+                words=", ".join(words),
                 version=torch.version,
                 source=setting.source,
             )

@@ -3,45 +3,28 @@
 The order is that of glibc 2.36 (elf/dl-load.c, _dl_map_object): a library that is already in the process under that
 name; DT_RPATH of the object that asks and of its loaders, unless the object has a DT_RUNPATH; LD_LIBRARY_PATH;
 DT_RUNPATH of the object; /etc/ld.so.cache; the default folders. A library of another class or machine is passed over;
-a file that is no library at all ends the search.
+a file that is no library at all ends the search. /etc/ld.so.conf is not among them: only ldconfig reads it.
 """
 
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from ..host import Host
-from ..model import Absent, Denied, Malformed, Trouble
-from . import _elf
+from ..model import Absent, Denied, Trouble
+from . import _elf, _ldcache
 
-CACHE = "/etc/ld.so.cache"
-CACHE_LIMIT = 32 << 20
-CONF_FILES = 512  # included files at most
 X86_64, AARCH64 = 62, 183
 MULTIARCH = {X86_64: "x86_64-linux-gnu", AARCH64: "aarch64-linux-gnu"}
 PLATFORM = {X86_64: "x86_64", AARCH64: "aarch64"}
-# elf/dl-cache.h: FLAG_ELF_LIBC6 (3) with FLAG_X8664_LIB64 or FLAG_AARCH64_LIB64.
-CACHE_FLAGS = {X86_64: 0x0303, AARCH64: 0x0A03}
-HWCAP_EXTENSION = 1 << 62  # elf/dl-cache.h: DL_CACHE_HWCAP_EXTENSION
 
 # sysdeps/x86_64/dl-hwcaps_subdirs.c: what each level needs, by the names of /proc/cpuinfo.
 _V2 = ("cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3")
 _V3 = ("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave")
 _V4 = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
-
-
-class Entry(msgspec.Struct, frozen=True):
-    """One line of the cache, in the cache's order. `hwcap`: the glibc-hwcaps folder it lies in."""
-
-    name: str
-    path: str
-    flags: int
-    hwcap: str | None = None
-    legacy: int = 0  # the hwcap bits of loaders before glibc 2.37
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,101 +43,14 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     bits: int
     lib: str  # $LIB
     library_path: tuple[str, ...] = ()
-    cache: Mapping[str, tuple[Entry, ...]] = {}
+    cache: Mapping[str, tuple[_ldcache.Entry, ...]] = {}
     defaults: tuple[str, ...] = ()
     hwcaps: tuple[str, ...] = ()  # glibc-hwcaps folders that this CPU may use, best first
+    plain: frozenset[str] = frozenset()  # folders that are known to have no glibc-hwcaps
     cache_readable: bool = True
 
 
 # -- parsers -----------------------------------------------------------------------------------------------------------
-
-
-def parse_cache(data: bytes) -> list[Entry]:
-    """/etc/ld.so.cache in either format (glibc, elf/dl-cache.h). Malformed when it is neither or cut short."""
-    order = "<"
-    if data.startswith(b"ld.so-1.7.0"):
-        return _parse_old(data)
-    if not data.startswith(b"glibc-ld.so.cache1.1"):
-        raise Malformed("not-a-loader-cache", path=CACHE)
-    return _parse_new(data, 0, order)
-
-
-def _parse_old(data: bytes) -> list[Entry]:
-    if len(data) < 16:
-        raise Malformed("not-a-loader-cache", path=CACHE)
-    (count,) = struct.unpack_from("<I", data, 12)
-    end = 16 + count * 12
-    if end > len(data):
-        raise Malformed("not-a-loader-cache", path=CACHE)
-    new = (end + 7) & ~7  # the new format follows at the next multiple of eight, where ldconfig wrote both
-    if data.startswith(b"glibc-ld.so.cache1.1", new):
-        return _parse_new(data, new, "<")
-    entries = []
-    for flags, key, value in struct.iter_unpack("<iII", data[16:end]):
-        entries.append(Entry(_text(data, end + key), _text(data, end + value), flags))
-    return entries
-
-
-def _parse_new(data: bytes, base: int, order: str) -> list[Entry]:
-    if len(data) < base + 48:
-        raise Malformed("not-a-loader-cache", path=CACHE)
-    count, _, flags, extension = struct.unpack_from(order + "IIB3xI", data, base + 20)
-    if flags & 3 == 3:  # cache_file_new_flags_endian_big
-        order = ">"
-        count, _, flags, extension = struct.unpack_from(order + "IIB3xI", data, base + 20)
-    start = base + 48
-    if start + count * 24 > len(data):
-        raise Malformed("not-a-loader-cache", path=CACHE)
-    names = _hwcap_names(data, base, extension, order) if extension else []
-    entries = []
-    for kind, key, value, _, hwcap in struct.iter_unpack(order + "iIIIQ", data[start : start + count * 24]):
-        named = None
-        legacy = hwcap
-        if hwcap & HWCAP_EXTENSION:
-            index = hwcap & 0xFFFFFFFF
-            if index >= len(names):
-                continue  # glibc passes over what it cannot place
-            named, legacy = names[index], 0
-        entries.append(Entry(_text(data, base + key), _text(data, base + value), kind, named, legacy))
-    return entries
-
-
-def _hwcap_names(data: bytes, base: int, extension: int, order: str) -> list[str]:
-    """The names of the glibc-hwcaps folders: the extension's section with tag 1."""
-    at = base + extension
-    if at + 8 > len(data):
-        return []
-    magic, count = struct.unpack_from(order + "II", data, at)
-    if magic != 0xEAA42174 or at + 8 + count * 16 > len(data):  # cache_extension_magic
-        return []
-    for tag, _, offset, size in struct.iter_unpack(order + "IIII", data[at + 8 : at + 8 + count * 16]):
-        if tag == 1 and base + offset + size <= len(data):
-            words = struct.iter_unpack(order + "I", data[base + offset : base + offset + size // 4 * 4])
-            return [_text(data, base + w) for (w,) in words]
-    return []
-
-
-def _text(data: bytes, at: int) -> str:
-    end = data.find(b"\0", at, at + 8192)
-    if end < 0:
-        raise Malformed("not-a-loader-cache", path=CACHE)
-    return data[at:end].decode("utf-8", "replace")
-
-
-def parse_conf(text: str) -> Iterator[tuple[str, str]]:
-    """("folder", path) and ("include", pattern) of an ld.so.conf, in its order."""
-    for raw in text.splitlines():
-        line = raw.partition("#")[0].strip()
-        words = line.split()
-        if not words or words[0] == "hwcap":
-            continue
-        if words[0] == "include":
-            yield from (("include", pattern) for pattern in words[1:])
-            continue
-        for folder in re.split(r"[:,\s]+", line):
-            folder = folder.partition("=")[0].rstrip("/") or "/"  # `folder=libc6`, the old form
-            if folder.startswith("/"):
-                yield "folder", folder
 
 
 def split_path(text: str) -> list[str]:
@@ -250,15 +146,15 @@ def _cwd(host: Host) -> str:
         return "/"
 
 
-def _cache(host: Host, machine: int) -> tuple[dict[str, tuple[Entry, ...]], bool]:
+def _cache(host: Host, machine: int) -> tuple[dict[str, tuple[_ldcache.Entry, ...]], bool]:
     try:
-        entries = parse_cache(host.read(CACHE, CACHE_LIMIT))
+        entries = _ldcache.parse(host.read(_ldcache.PATH, _ldcache.LIMIT))
     except Absent:
         return {}, True  # the loader goes without, and so do we
     except Trouble:
         return {}, False
-    flags = CACHE_FLAGS.get(machine)
-    by_name: dict[str, list[Entry]] = {}
+    flags = _ldcache.FLAGS.get(machine)
+    by_name: dict[str, list[_ldcache.Entry]] = {}
     for entry in entries:
         if flags is None or entry.flags in (1, flags):
             by_name.setdefault(entry.name, []).append(entry)
@@ -273,38 +169,6 @@ def _hwcaps(host: Host, machine: int) -> tuple[str, ...]:
         return parse_cpu_level(host.read_at("/proc/cpuinfo", 0, 4096).decode("utf-8", "replace"))
     except Trouble:
         return ()
-
-
-def conf_folders(host: Host, path: str = "/etc/ld.so.conf") -> list[str]:
-    """The folders of ld.so.conf and what it includes: what ldconfig would put into the cache. The loader never reads it."""
-    folders: dict[str, None] = {}
-    todo = [path]
-    seen: set[str] = set()
-    while todo and len(seen) < CONF_FILES:
-        one = todo.pop(0)
-        if one in seen:
-            continue
-        seen.add(one)
-        try:
-            text = host.text(one)
-        except Trouble:
-            continue
-        for kind, value in parse_conf(text):
-            if kind == "folder":
-                folders[value] = None
-            else:
-                todo.extend(_glob(host, value if value.startswith("/") else f"{folder_of(one)}/{value}"))
-    return list(folders)
-
-
-def _glob(host: Host, pattern: str) -> list[str]:
-    from fnmatch import fnmatchcase
-
-    folder, _, last = pattern.rpartition("/")
-    try:
-        return [f"{folder}/{n}" for n in host.names(folder or "/") if fnmatchcase(n, last)]
-    except Trouble:
-        return []
 
 
 # -- the search ---------------------------------------------------------------------------------------------------------
@@ -356,7 +220,7 @@ def _folders(host: Host, setup: Setup, elf: _elf.Elf, entries: Sequence[str]) ->
 
 
 def _in_folder(host: Host, setup: Setup, folder: str, name: str, how: str) -> Iterator[Found]:
-    if setup.hwcaps and there(host, f"{folder}/glibc-hwcaps"):
+    if setup.hwcaps and folder not in setup.plain and there(host, f"{folder}/glibc-hwcaps"):
         for level in setup.hwcaps:
             found = _look(host, setup, f"{folder}/glibc-hwcaps/{level}/{name}", how)
             if found is not None:
@@ -382,8 +246,9 @@ def _look(host: Host, setup: Setup, path: str, how: str) -> Found | None:
         head = _elf.read_head(host, path)
     except (Absent, Denied):
         return None
-    except Trouble:
-        return Found(path=path, how=how, fault="not-elf")
+    except Trouble as t:
+        # A folder, or a file that is no ELF: the loader stops there. What it cannot even open, it passes over.
+        return Found(path=path, how=how, fault="not-elf") if t.reason.id in ("not-elf", "not-a-file") else None
     if (head.bits, head.machine) != (setup.bits, setup.machine):
         return None
     return Found(path=path, how=how)

@@ -32,6 +32,7 @@ SECRET = (
     "APIKEY",
     "CREDENTIAL",
     "PRIVATE_KEY",
+    "_PSK",  # NCCL_PSK: the pre-shared key of NCCL 2.32
     "ACCESS_KEY",
     "AUTH",
 )

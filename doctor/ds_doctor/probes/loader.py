@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from ..api import Absent, Host, Trouble, probe
-from . import _ldso
+from . import _ldcache, _ldso
 
 # The names under which GPU software opens its libraries (the sonames of the driver, of CUDA 11 to 13 and of NCCL).
 NAMES = (
@@ -78,13 +78,15 @@ def copies(host: Host, setup: _ldso.Setup, preloads: list[_ldso.Preload], name: 
 
 @probe
 def loader(host: Host) -> Loader:
-    if not host.live and not host.exists(_ldso.CACHE) and not host.exists("/lib"):
+    if not host.live and not host.exists(_ldcache.PATH) and not host.exists("/lib"):
         raise Absent("not-under-root")
     setup = _ldso.setup(host)
     preloads = _ldso.preloads(host, setup)
     there = {f: _ldso.there(host, f) for f in setup.library_path}
-    # Folders that are not there are asked once, not once a name.
-    short = msgspec.structs.replace(setup, library_path=tuple(f for f in setup.library_path if there[f]))
+    # What is not there is asked once, not once a name.
+    path = tuple(f for f in setup.library_path if there[f])
+    plain = frozenset(f for f in (*path, *setup.defaults) if not _ldso.there(host, f"{f}/glibc-hwcaps"))
+    short = msgspec.structs.replace(setup, library_path=path, plain=plain)
     picked: dict[str, Library] = {}
     others: dict[str, tuple[Library, ...]] = {}
     for name in NAMES:
@@ -98,7 +100,7 @@ def loader(host: Host) -> Loader:
         others=others,
         preload=tuple(p.path for p in preloads if p.path is not None),
         preload_missing=tuple(p.text for p in preloads if p.path is None),
-        path=tuple(f for f in setup.library_path if there[f]),
+        path=path,
         path_missing=tuple(f for f in setup.library_path if not there[f]),
         cache_readable=setup.cache_readable,
     )

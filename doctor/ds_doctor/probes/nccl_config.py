@@ -149,9 +149,9 @@ def nccl_config(host: Host) -> NcclConfig:
 
 
 def _is_missing(host: Host, path: str) -> bool:
-    """Whether an absolute path leads nowhere; a relative one depends on where the engine starts."""
+    """Whether an absolute path leads nowhere; a relative one depends on where the engine starts. NCCL expands no `~`."""
     if not path.startswith("/"):
-        return False
+        return path.startswith("~")
     try:
         return not host.exists(path)
     except Trouble:
@@ -175,5 +175,6 @@ def _plugins(host: Host, settings: dict[str, Setting]) -> dict[str, bool]:
         if not parts or any(p.lower() in NO_FILE for p in parts):
             continue
         names = [n for p in parts for n in (p, *(form.format(p) for form in PLUGINS[variable] if "/" not in p))]
-        found[variable] = any(_ldso.first(host, setup, name, chain) is not None for name in names)
+        files = [_ldso.first(host, setup, name, chain) for name in names]
+        found[variable] = any(file is not None and file.fault is None for file in files)
     return found

@@ -175,15 +175,18 @@ def _fault(page: _Page, result: ResultDoc, verbose: bool) -> None:
     if result.verify:
         _command(page, page.word("verify"), result.verify)
     if result.standing:
-        page.block(
-            page.word("known"),
-            page.word("standing." + result.standing) + (": " + result.sources[0] if result.sources else ""),
-        )
+        basis = page.word("standing." + result.standing)
+        page.block(page.word("known"), ": ".join([basis, *(_source(s) for s in result.sources[:1])]))
     if verbose:
         for source in result.sources[1:]:
-            page.block("", source)
+            page.block("", _source(source))
         for claim in result.claims:
             page.block(page.word("claim"), f"{claim.says} [{page.word('standing.' + claim.standing)}] {claim.truth}")
+
+
+def _source(source: str) -> str:
+    """A source beside its basis: "measured on a real host: measured: 2x H200" says it twice."""
+    return source.removeprefix("measured: ")
 
 
 def _fix(page: _Page, steps: Sequence[StepDoc]) -> None:

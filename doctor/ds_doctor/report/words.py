@@ -47,7 +47,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "standing.refuted": ("refuted", "已被推翻"),
     "where.host": ("on the host", "在宿主机上"),
     "where.container": ("in the container", "在容器内"),
-    "where.target": ("where the engine runs", "在引擎运行的环境中"),
+    "where.target": ("in the engine's environment", "在推理引擎的环境中"),
     "where.here": ("here", "在此处"),
     "effect.none": ("changes nothing", "不改变任何东西"),
     "effect.setting": ("changes a setting", "更改设置"),
