@@ -47,9 +47,9 @@ def here(pci: Pci) -> tuple[PciGpu, ...]:
     return tuple(g for g in pci.gpus if g.driver != "vfio-pci" and not g.virtual)
 
 
-def missing_nodes(nodes: DeviceNodes | None, system: System | None) -> list[str]:
+def missing_nodes(nodes: DeviceNodes | None, kernel: KernelModule | None, system: System | None) -> list[str]:
     """The device files without which NVML cannot start and that nothing makes when they are wanted."""
-    if nodes is None or on_wsl(system, nodes) or "nvmap" in nodes.nodes:
+    if nodes is None or kernel is None or "nvmap" in nodes.nodes:
         return []
     made = nodes.on_demand and not in_container(system)
     return [] if made or "nvidiactl" in nodes.nodes else ["nvidiactl"]

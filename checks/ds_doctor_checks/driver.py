@@ -154,7 +154,7 @@ def nvml_answers(nvml: Nvml, kernel: KernelModule | None, nodes: DeviceNodes | N
         raise NotApplicable("nvml-not-usable", code=code, detail=nvml.detail)  # the driver's own rules tell
     if of.hidden(nodes, system):
         raise NotApplicable("gpus-not-passed")
-    bad = of.bad_nodes(nodes) or of.missing_nodes(nodes, system)
+    bad = of.bad_nodes(nodes) or of.missing_nodes(nodes, kernel, system)
     if code > 0 and bad:
         raise NotApplicable("device-nodes-bad", nodes=bad)
     if code == 999:
