@@ -107,6 +107,8 @@ def the_driver_is_installed_and_loaded(
     unasked = nvml is None and loader is not None and loader.cache_readable
     if (nvml is not None and nvml.error == 12) or (unasked and of.library_version(loader) is None):
         yield found("driver-missing", count=len(gpus), bdf=gpus[0].bdf)
+        for rule in ("driver-not-loaded", "driver-library-missing"):
+            yield not_applicable(rule, "driver-missing-says")
     else:
         yield found("driver-not-loaded", count=len(gpus))
 
@@ -201,12 +203,15 @@ def every_gpu_on_the_bus_is_seen(
             yield found("gpu-fallen-off-the-bus", on=g.bdf, bdf=g.bdf)
         elif g.driver is None and kernel is not None and of.refused(g, kernel):
             yield not_applicable("gpu-unclaimed", "driver-refuses-says")
+        elif g.driver is None and kernel is None:
+            yield not_applicable("gpu-unclaimed", "no-kernel-module")
         elif g.driver is None and kernel is not None:
             yield found("gpu-unclaimed", on=g.bdf, bdf=g.bdf, device=g.device, driver=kernel.version)
-    if nvml is None or nvml.error is not None:
-        yield undecided(
-            "gpu-unseen", "nvml-silent", code=nvml.error if nvml else 12, detail=nvml.detail if nvml else ""
-        )
+    if nvml is None:
+        yield not_applicable("gpu-unseen", "no-driver")
+        return
+    if nvml.error is not None:
+        yield undecided("gpu-unseen", "nvml-silent", code=nvml.error, detail=nvml.detail)
         return
     if of.in_container(system):  # a container sees the PCI functions of all GPUs, also of those it was not given
         if not nvml.gpus and not of.bad_nodes(nodes) and not of.hidden(nodes, system):
@@ -214,7 +219,10 @@ def every_gpu_on_the_bus_is_seen(
         return
     excluded = {*nvml.excluded, *(g.bdf for g in (known.gpus if known else ()) if g.excluded)}
     seen = {g.bdf for g in nvml.gpus} | excluded
-    if of.bad_nodes(nodes) or any(not g.bdf for g in nvml.gpus):
+    if any(not g.bdf for g in nvml.gpus):
+        yield not_applicable("gpu-unseen", "lost-gpu-unplaced")
+        return
+    if of.bad_nodes(nodes):
         yield not_applicable("gpu-unseen", "device-nodes-bad", nodes=of.bad_nodes(nodes))
         return
     for g in gpus:

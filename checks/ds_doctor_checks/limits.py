@@ -165,6 +165,7 @@ def _by_file_system(disk: Disk, judged: tuple[str, ...]) -> list[tuple[str, Plac
 
 
 WRITTEN = ("hf-home", "hf-hub", "vllm-cache", "triton-cache", "tmp")
+DOWNLOADED = ("hf-home", "hf-hub")  # whether compiled kernels can be kept is the cuda family's question
 
 
 @check("limits-disk-full", "limits-disk-low")
@@ -189,6 +190,6 @@ def disks_have_room(disk: Disk) -> Findings:
 def caches_can_be_written(disk: Disk) -> Findings:
     if not disk.places:
         raise Undecided("no-disk-read")
-    for paths, place in _by_file_system(disk, tuple(r for r in WRITTEN if r != "tmp")):
+    for paths, place in _by_file_system(disk, DOWNLOADED):
         if place.read_only:
             yield found("limits-cache-read-only", on=paths, at=place.at)
