@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, undecided
+from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, not_applicable, undecided
 from ds_doctor.probes.account import Account, Temp
 from ds_doctor.probes.cdi import Cdi
 from ds_doctor.probes.docker import DaemonFile, Docker
@@ -260,13 +260,21 @@ def cdi_spec_is_there(
 
 @check("cdi-spec-stale", "cdi-spec-stale-unused")
 def cdi_spec_is_of_this_driver(
-    cdi: Cdi, module: KernelModule, docker: Docker | None, toolkit: Toolkit | None, system: System
+    cdi: Cdi,
+    module: KernelModule,
+    docker: Docker | None,
+    toolkit: Toolkit | None,
+    loader: Loader | None,
+    system: System,
 ) -> Findings:
     shared.on_the_host(system)
     shared.with_specs(cdi)
     users = shared.cdi_users(cdi, docker, toolkit)
     for spec in shared.in_force(cdi):
-        if shared.is_stale(spec, module):
+        if shared.is_of_installed_driver(spec, loader) and shared.is_stale(spec, module):
+            # An upgraded driver that waits for its reboot: the specification is ahead of the module, not behind.
+            yield not_applicable("cdi-spec-stale", "mismatch-told")
+        elif shared.is_stale(spec, module):
             # Other kinds than nvidia.com/gpu are written by what uses them (device plugin, GPU Operator).
             rule = "cdi-spec-stale" if users or spec.kind != shared.KIND else "cdi-spec-stale-unused"
             yield found(rule, on=spec.path, path=spec.path, named=spec.drivers, driver=module.version)

@@ -103,8 +103,16 @@ def _as_built(gpu: Gpu, siblings: list[Gpu]) -> Findings:
 
 
 @check("nvlink-no-p2p", "nvlink-pcie-no-p2p", "nvlink-none")
-def gpus_reach_each_other(nvml: Nvml | None, environment: Environment | None, launch: Launch | None) -> Findings:
+def gpus_reach_each_other(
+    nvml: Nvml | None,
+    environment: Environment | None,
+    launch: Launch | None,
+    fabric: NvFabric | None,
+    system: System | None,
+) -> Findings:
     gpus = _several(nvml, environment, launch)
+    if _is_unmanaged(fabric, gpus, system):
+        raise NotApplicable("manager-says")  # without it GPUs on switches have neither links nor peers
     if all(g.mig for g in gpus):
         raise NotApplicable("all-mig")
     assert nvml is not None
@@ -168,7 +176,7 @@ def the_fabric_is_ready(
     system: System | None,
 ) -> Findings:
     gpus = visible_gpus(nvml, environment, launch)
-    unmanaged = fabric_manager is not None and _is_unmanaged(fabric_manager, system)
+    unmanaged = _is_unmanaged(fabric_manager, gpus, system)
     with_fabric = [(g, g.fabric) for g in gpus if g.fabric is not None and g.fabric.state != 0]
     if not with_fabric:
         raise NotApplicable("no-fabric")
@@ -184,10 +192,12 @@ def the_fabric_is_ready(
             yield from _health(gpu, fabric.health_mask)
 
 
-def _is_unmanaged(fabric: NvFabric, system: System | None) -> bool:
-    """Whether the switches are this host's and certainly no fabric manager runs."""
-    here = bool(fabric.switches or fabric.switch_nodes) and (system is None or system.container is None)
-    return here and fabric.manager is False
+def _is_unmanaged(fabric: NvFabric | None, gpus: tuple[Gpu, ...], system: System | None) -> bool:
+    """Whether the switches are this host's, no fabric manager runs, and none has set the fabric up before."""
+    if fabric is None or fabric.manager is not False or (system is not None and system.container is not None):
+        return False
+    up = all(g.fabric is not None and g.fabric.state == COMPLETED for g in gpus)
+    return bool(fabric.switches or fabric.switch_nodes) and not up
 
 
 def _health(gpu: Gpu, mask: int) -> Findings:
