@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from .. import __version__, catalogue, engine, snapshot
+from .. import __version__, catalogue, compiled, engine, snapshot
 from ..gather import Gathering, ask
 from ..host import Asked, Host, RootedHost
 from ..model import Lang, Outcome
@@ -174,7 +174,7 @@ def _site_rules(doctor: engine.Doctor, paths: Iterable[str]) -> tuple[engine.Doc
     """The doctor with the changes and additions of every --rules FILE, and the rules that they turn off."""
     off: frozenset[str] = frozenset()
     for path in paths:
-        data = files.read("--rules", path, catalogue.RULES_LIMIT)
+        data = files.read("--rules", path, compiled.RULES_LIMIT)
         try:
             doctor, more = engine.with_site(doctor, data, f"--rules {path}")
         except catalogue.CatalogueError as e:

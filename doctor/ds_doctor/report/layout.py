@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 _WIDE = frozenset("WF")
 # A run of wide characters may be parted between any two of them; everything else only at spaces.
 _PIECES = r"\s+|[^\s\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]+|."
+_NOT_LAST = "（《「『“"
 _NOT_FIRST = frozenset("，。；：！？、）》」』”’％,.;:!?)%…")
 
 
@@ -48,8 +49,10 @@ def wrap(text: str, width: int) -> list[str]:
                 used += 1
             continue
         if used + n > width and line.strip() and piece not in _NOT_FIRST:
-            lines.append(line.rstrip())
-            line, used = "", 0
+            kept = line.rstrip().rstrip(_NOT_LAST)
+            carried = line.rstrip()[len(kept) :]
+            lines.append(kept.rstrip())
+            line, used = carried, cells(carried)
         line += piece
         used += n
     if line.strip() or not lines:
