@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ds_doctor.host import Asked, Host
 from ds_doctor.model import Absent
-from ds_doctor.probes.launch import Launch, bytes_of, in_front, launch, parse
+from ds_doctor.probes.launch import Launch, bytes_of, launch, parse
 
 
 def of(text: str) -> Launch:
@@ -129,11 +129,6 @@ def test_every_probe_sees_the_variables_in_front_of_the_command(tmp_path: Path) 
     assert facts["environment"]["value"]["variables"]["NCCL_P2P_DISABLED"] == "1"
 
 
-def test_a_container_gets_none_of_this_hosts_environment() -> None:
-    assert in_front(("A=1", "vllm", "serve", "m")) == {"A": "1"}
-    assert in_front(("A=1", "docker", "run", "-e", "B=2", "image", "vllm", "serve", "m")) == {}
-
-
 def test_what_stands_in_front_of_docker_does_not_reach_the_container() -> None:
     assert of("NCCL_DEBUG=INFO docker run img vllm serve m").environment == {}
     assert of("NCCL_DEBUG=INFO vllm serve m").environment == {"NCCL_DEBUG": "INFO"}
@@ -174,4 +169,31 @@ WORDS = st.sampled_from(
 
 @given(st.lists(st.one_of(WORDS, st.text(max_size=12)), max_size=14))
 def test_any_words_at_all_are_read_without_an_error(words: list[str]) -> None:
+    parse(tuple(words))
+
+
+@pytest.mark.parametrize(
+    "command, model",
+    [
+        ("vllm serve /m --port 1", "/m"),
+        ("/opt/venv/bin/vllm serve org/name", "org/name"),
+        ("vllm serve --model /m", "/m"),
+        ("vllm serve --port 1", None),
+        ("HF_HOME=/x vllm serve /m", "/m"),
+        ("env A=b vllm serve /m", "/m"),
+        ("python -m vllm.entrypoints.openai.api_server --model=/m", "/m"),
+        ("python3 -m sglang.launch_server --model-path /m --tp 2", "/m"),
+        ("python3 -m sglang.launch_server --model_path=/m", "/m"),
+        ("docker run --gpus all vllm/vllm-openai --model /m", "/m"),
+        ("sudo docker run image --model /m", "/m"),
+        ("nvidia-smi", None),
+        ("", None),
+    ],
+)
+def test_the_model_of_a_command_is_found(command: str, model: str | None) -> None:
+    assert parse(tuple(command.split())).model == model
+
+
+@given(st.lists(st.text(max_size=8) | st.sampled_from(["--model", "serve", "vllm", "=", "--", "A=b", "env"])))
+def test_any_command_is_parsed(words: list[str]) -> None:
     parse(tuple(words))
