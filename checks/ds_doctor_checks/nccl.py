@@ -137,18 +137,24 @@ def nccl_is_the_one_torch_was_built_with(copies: NcclCopies, packages: Packages)
 
 
 @check("nccl-known-bad")
-def nccl_has_no_known_hang(copies: NcclCopies, packages: Packages, nvml: Nvml | None) -> Findings:
+def nccl_has_no_known_hang(
+    copies: NcclCopies, packages: Packages, nvml: Nvml | None, environment: Environment | None, launch: Launch | None
+) -> Findings:
     ours = used(copies, packages)
     if not ours:
         raise NotApplicable("nccl-not-found")
-    gpus = len(nvml.gpus) if nvml is not None and nvml.error is None else None
+    count: int | None = None
+    if nvml is not None and nvml.error is None:
+        count = workers(launch, len(visible_gpus(nvml, environment, launch))).count
     for copy in ours:
         if copy.version is None:
             yield undecided("nccl-known-bad", "nccl-version-unread", path=copy.path)
             continue
         for bad in table("nccl")["bad"]:
             if version(bad["from"]) <= version(copy.version) < version(bad["until"]):
-                if gpus is None or gpus >= bad["min_gpus"]:
+                if count is None:
+                    yield undecided("nccl-known-bad", "nccl-gpu-count-unknown")
+                elif count >= bad["min_gpus"]:
                     yield found(
                         "nccl-known-bad",
                         on=copy.path,
