@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
+from ds_doctor.api import Findings, not_applicable
 from ds_doctor.probes.device_nodes import DeviceNodes, Node
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.kernel_module import DriverGpus, KernelModule
@@ -78,6 +80,12 @@ def driver_of(kernel: KernelModule | None, nvml: Nvml | None) -> str | None:
 def used(nvml: Nvml | None, environment: Environment | None) -> tuple[Gpu, ...]:
     """The GPUs that CUDA would use, or all of them where the variables leave none. Raises as `seen` does."""
     return seen(nvml, environment, lambda g: g.name)
+
+
+def untold(rule: str, values: Iterable[object]) -> Findings:
+    """The rule does not apply where no GPU says what it is about: GeForce cards have no ECC, Jetsons little of all this."""
+    if all(value is None for value in values):
+        yield not_applicable(rule, "gpus-do-not-say")
 
 
 def wrong(name: str, node: Node, majors: dict[str, int]) -> bool:

@@ -456,7 +456,9 @@ def the_driver_is_maintained(kernel: KernelModule) -> Findings:
 
 @check("gsp-firmware-differs")
 def the_gsp_firmware_is_the_drivers(nvml: Nvml, kernel: KernelModule) -> Findings:
-    for g in gpus_of(nvml):
+    gpus = gpus_of(nvml)
+    yield from of.untold("gsp-firmware-differs", (g.gsp_firmware for g in gpus))
+    for g in gpus:
         if g.gsp_firmware and g.gsp_firmware != kernel.version:
             said = {"gpu": label(g), "firmware": g.gsp_firmware, "driver": kernel.version}
             yield found("gsp-firmware-differs", on=label(g), **said)
@@ -464,7 +466,9 @@ def the_gsp_firmware_is_the_drivers(nvml: Nvml, kernel: KernelModule) -> Finding
 
 @check("persistence-off")
 def persistence_is_on(nvml: Nvml) -> Findings:
-    off = [g.index for g in gpus_of(nvml) if g.persistence is False]
+    gpus = gpus_of(nvml)
+    yield from of.untold("persistence-off", (g.persistence for g in gpus))
+    off = [g.index for g in gpus if g.persistence is False]
     if off:
         yield found("persistence-off", gpus=off, seconds=nvml.seconds or 0)
 
@@ -522,7 +526,10 @@ def nvidia_visible_devices_names_gpus_of_this_container(
 
 @check("gpu-compute-prohibited", "gpu-compute-exclusive")
 def the_gpus_take_several_processes(nvml: Nvml, environment: Environment | None) -> Findings:
-    for g in of.used(nvml, environment):
+    gpus = of.used(nvml, environment)
+    for rule in ("gpu-compute-prohibited", "gpu-compute-exclusive"):
+        yield from of.untold(rule, (g.compute_mode for g in gpus))
+    for g in gpus:
         if g.compute_mode == "prohibited":
             yield found("gpu-compute-prohibited", on=label(g), gpu=label(g), index=g.index)
         elif g.compute_mode in ("exclusive-process", "exclusive-thread"):
@@ -554,7 +561,12 @@ def the_driver_asks_for_no_recovery(nvml: Nvml, environment: Environment | None)
 
 @check("gpu-ecc-uncorrected", "gpu-ecc-pending", "gpu-rows-failed", "gpu-rows-pending")
 def the_gpu_memory_is_sound(nvml: Nvml, environment: Environment | None) -> Findings:
-    for g in of.used(nvml, environment):
+    gpus = of.used(nvml, environment)
+    yield from of.untold("gpu-ecc-uncorrected", (g.ecc_uncorrected for g in gpus))
+    yield from of.untold("gpu-ecc-pending", (g.ecc_pending for g in gpus))
+    yield from of.untold("gpu-rows-failed", (g.rows_failed for g in gpus))
+    yield from of.untold("gpu-rows-pending", (g.rows_pending for g in gpus))
+    for g in gpus:
         if g.ecc_uncorrected:
             yield found("gpu-ecc-uncorrected", on=label(g), gpu=label(g), index=g.index, errors=g.ecc_uncorrected)
         if g.ecc is not None and g.ecc_pending is not None and g.ecc != g.ecc_pending:
@@ -567,7 +579,9 @@ def the_gpu_memory_is_sound(nvml: Nvml, environment: Environment | None) -> Find
 
 @check("gpu-memory-in-use")
 def the_gpu_memory_is_free(nvml: Nvml, environment: Environment | None) -> Findings:
-    for g in of.used(nvml, environment):
+    gpus = of.used(nvml, environment)
+    yield from of.untold("gpu-memory-in-use", (g.memory_used_mib for g in gpus))
+    for g in gpus:
         # Without the reserved part told apart (an old driver), `used` holds it, too: then only processes count.
         if g.memory_used_mib is None or (g.memory_reserved_mib is None and not g.holders):
             continue

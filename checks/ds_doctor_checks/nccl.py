@@ -371,7 +371,10 @@ def settings_leave_the_fast_ways_open(
             source=setting.source,
         )
     if settings.number(config, "NCCL_SHM_DISABLE") == 1:
-        reachable = bool(nvml.pairs) and all(p.read in (0, None) and p.write in (0, None) for p in nvml.pairs)
-        if off is not None or not reachable:
+        told = bool(nvml.pairs) and all(p.read is not None and p.write is not None for p in nvml.pairs)
+        denied = any(p.read not in (0, None) or p.write not in (0, None) for p in nvml.pairs)
+        if off is None and not denied and not told and not links:
+            yield undecided("nccl-shm-disabled", "nccl-p2p-unknown")
+        elif off is not None or denied:
             source = config.settings["NCCL_SHM_DISABLE"].source
             yield found("nccl-shm-disabled", on="NCCL_SHM_DISABLE", source=source, gpus=len(gpus))
