@@ -124,6 +124,25 @@ def flashinfer_and_its_kernels_are_one_version(packages: Packages, environment: 
         )
 
 
+@check("cuda-flashinfer-other-cuda")
+def flashinfers_kernels_are_of_torchs_cuda(packages: Packages, torch: TorchBuild) -> Findings:
+    part = packages.packages.get("flashinfer-jit-cache")
+    built = compat.cuda_of_tag("+" + part.version.partition("+")[2]) if part is not None else None
+    if part is None or built is None:
+        raise NotApplicable("no-flashinfer-kernels")
+    if torch.cuda is None:
+        raise NotApplicable("torch-without-cuda", version=torch.version)
+    if compat.number(built)[0] != compat.number(torch.cuda)[0]:
+        yield found(
+            "cuda-flashinfer-other-cuda",
+            on=part.name,
+            have=part.version,
+            built=built,
+            torch=torch.version,
+            cuda=torch.cuda,
+        )
+
+
 @check("cuda-wheels-collide")
 def wheels_of_two_cudas_share_no_files(packages: Packages) -> Findings:
     groups: dict[str, list[str]] = {}

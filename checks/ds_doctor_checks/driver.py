@@ -397,7 +397,12 @@ def the_driver_runs_the_cuda_of_the_wheels(
     effective = newer if newer is not None and may else driver
     digits = 1 if of.on_wsl(system) else 3  # Windows' builds are numbered otherwise; the branch is the same
     for name, cuda in programs:
-        oldest = compat.oldest_driver(cuda)
+        try:
+            oldest = compat.oldest_driver(cuda)
+        except Undecided as unknown:  # of this program; the others are judged all the same
+            for rule in ("driver-too-old", "driver-ptx-too-old"):
+                yield undecided(rule, unknown.reason.id, **unknown.reason.data)
+            continue
         if compat.number(effective)[:digits] < compat.number(oldest)[:digits]:
             if newer is not None and may is None:
                 yield undecided("driver-too-old", "gpu-line-unknown")
