@@ -16,7 +16,7 @@ from .lang import from_locale, t
 
 
 @click.command(
-    "list", help=t("List the checks, rules, facts or plugins there are.", "列出现有的检查、规则、事实或插件。")
+    "list", help=t("List the checks, rules, facts or plugins.", "列出检查、规则、事实或插件。")
 )
 @click.argument("what", type=click.Choice(["checks", "rules", "facts", "plugins"]))
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
