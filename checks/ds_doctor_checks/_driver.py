@@ -205,7 +205,7 @@ def is_stub(library: Library) -> bool:
 def forward_compatible(gpus: tuple[Gpu, ...]) -> bool | None:
     """Whether the GPUs may run with a newer libcuda: data-centre cards and Jetsons may. None where the names do not tell."""
     lines = {line_of(g.name) for g in gpus}
-    if lines & {"geforce", "workstation"}:
+    if "geforce" in lines:  # of workstation cards selected ones may
         return False
     return True if lines and lines <= {"data-center", "jetson"} else None
 
