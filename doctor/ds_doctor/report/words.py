@@ -77,6 +77,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "why3.error": ("a check or plugin had an error", "有检查或插件出错"),
     "why3.required": ("a required rule could not be checked: {rules}", "必需的规则无法判断：{rules}"),
     "why3.nothing": ("no rule could be checked", "没有任何规则能够判断"),
+    "comma": (", ", "，"),
+    "semicolon": ("; ", "；"),
+    "colon": (": ", "："),
+    "aside": ("({what})", "（{what}）"),
     "more": ("-v lists them", "使用 -v 逐项列出"),
     "waiting": ("waiting for {what} ({s} s)", "正在等待 {what}（{s} 秒）"),
 }
