@@ -142,6 +142,7 @@ def gpus_named(gpus: tuple[Gpu, ...], entries: tuple[str, ...]) -> tuple[tuple[G
             for g in gpus
             if owner in (str(g.index), g.uuid)
             or word in g.mig_uuids
+            or (g.lost is not None and not word.isdigit())  # it tells no UUID, and may be the one
             or (word.startswith("MIG-GPU-") and g.uuid and word[len("MIG-") :].startswith(g.uuid))
         ]
         if word != "all" and not fits:

@@ -503,14 +503,14 @@ def cuda_visible_devices_names_gpus_that_exist(nvml: Nvml, environment: Environm
 def the_container_asks_for_gpus_that_exist(nvml: Nvml, launch: Launch) -> Findings:
     if launch.container is None:
         raise NotApplicable("no-container-started")
-    gpus, named = gpus_of(nvml), of.named_for(launch)
+    gpus_of(nvml)
+    named = of.named_for(launch)
     if named is None:
         return
     by, entries = named
-    for entry in of.gpus_named(gpus, entries)[1]:
-        yield found(
-            "gpu-request-absent", on=entry, entry=entry, by=by, count=len(gpus), program=launch.container.program
-        )
+    said: dict[str, Any] = {"by": by, "count": len(nvml.gpus), "program": launch.container.program}
+    for entry in of.gpus_named(nvml.gpus, entries)[1]:
+        yield found("gpu-request-absent", on=entry, entry=entry, **said)
 
 
 @check("nvidia-visible-absent")
@@ -521,12 +521,12 @@ def nvidia_visible_devices_names_gpus_of_this_container(
         raise NotApplicable("not-in-container")
     if of.hidden(nodes, system):
         raise NotApplicable("gpus-not-passed")
-    gpus = gpus_of(nvml)
+    gpus_of(nvml)
     value = environment.variables.get("NVIDIA_VISIBLE_DEVICES", "")
     # Indices are those of the host, and say nothing in here.
     uuids = [e.strip() for e in value.split(",") if e.strip().startswith(("GPU-", "MIG-"))]
-    for entry in of.gpus_named(gpus, tuple(uuids))[1]:
-        yield found("nvidia-visible-absent", on=entry, entry=entry, value=value, count=len(gpus))
+    for entry in of.gpus_named(nvml.gpus, tuple(uuids))[1]:
+        yield found("nvidia-visible-absent", on=entry, entry=entry, value=value, count=len(nvml.gpus))
 
 
 @check("gpu-compute-prohibited", "gpu-compute-exclusive")
