@@ -353,12 +353,60 @@ def test_gguf_needs_no_configuration_and_is_not_judged(tmp_path: Path) -> None:
 
 def test_files_that_no_engine_loads_may_be_pointers(tmp_path: Path) -> None:
     folder = build.sharded(tmp_path / "m")
-    for name in ("pytorch_model.bin", "consolidated.safetensors", "m.gguf"):
+    for name in ("pytorch_model.bin", "m.gguf"):
         (folder / name).write_bytes(build.LFS)
     assert faults(look(folder)) == set()
     (folder / "model.safetensors.index.json").unlink()
-    (folder / "consolidated.safetensors").unlink()
     assert faults(look(folder)) == set()
+
+
+def test_a_consolidated_copy_must_be_whole_unless_the_engine_leaves_it_alone(tmp_path: Path) -> None:
+    """vLLM's load format `auto` prefers consolidated*.safetensors to the shards of the index."""
+    folder = build.sharded(tmp_path / "m")
+    (folder / "consolidated.safetensors").write_bytes(build.LFS)
+    assert faults(look(folder)) == {"lfs-pointer"}
+    assert faults(look(None, command=("vllm", "serve", str(folder)))) == {"lfs-pointer"}
+    assert faults(look(None, command=("vllm", "serve", str(folder), "--load-format", "safetensors"))) == set()
+    serve = ("python3", "-m", "sglang.launch_server", "--model-path", str(folder))
+    assert faults(look(None, command=serve)) == set()
+
+
+@pytest.mark.parametrize("name", ["tokenizer.model.v3", "tokenizer.model.v7m1", "tokenizer.tok.json", "qwen.tiktoken"])
+def test_tokenizers_under_their_rarer_names_are_tokenizers(tmp_path: Path, name: str) -> None:
+    folder = build.single(tmp_path)
+    (folder / "tokenizer.json").unlink()
+    (folder / name).write_bytes(b"\x0a\x0e")
+    assert faults(look(folder)) == set()
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tekken.json", "vocab.json", "preprocessor_config.json"])
+def test_a_vocabulary_that_was_cut_off_is_found(tmp_path: Path, name: str) -> None:
+    folder = build.single(tmp_path)
+    whole = json.dumps({f"token{i}": i for i in range(2000)})
+    (folder / name).write_text(whole + "\n")
+    assert faults(look(folder)) == set()
+    (folder / name).write_text(whole[:20000])
+    assert faults(look(folder)) == {"config-malformed"}
+    (folder / name).write_bytes(build.LFS)
+    assert faults(look(folder)) == {"lfs-pointer"}
+
+
+def test_a_diffusers_pipeline_is_not_called_empty(tmp_path: Path) -> None:
+    (tmp_path / "model_index.json").write_text('{"_class_name": "FluxPipeline"}')
+    (tmp_path / "transformer").mkdir()
+    fact = look(tmp_path)
+    assert faults(fact) == set()
+    assert judge(fact)["weights-none"].status == "unknown"
+    assert judge(fact)["weights-config-missing"].status == "unknown"
+
+
+def test_missing_shards_are_named_with_as_many_digits_as_their_siblings(tmp_path: Path) -> None:
+    build.small(tmp_path)
+    for number in (1, 2, 12):
+        (tmp_path / f"model-{number}-of-12.safetensors").write_bytes(build.safetensors([f"t{number}"]))
+    fact = look(tmp_path)
+    assert faults(fact) == {"numbering-holes"}
+    assert fact.numbering[0].missing.first[0] == "model-3-of-12.safetensors"
 
 
 def test_the_draft_layers_beside_an_index_are_loaded_and_no_stray(tmp_path: Path) -> None:

@@ -49,6 +49,8 @@ def the_model_is_where_it_should_be(model: ModelFolder) -> Findings:
 def the_folder_has_weights(model: ModelFolder) -> Findings:
     listed(model)
     if not model.weights and not model.weights_unseen:
+        if model.pipeline:
+            raise Undecided("weights-in-subfolders", path=model.path or model.given)
         named = model.index.files if model.index else 0
         yield found("weights-none", on=model.path, path=model.path, files=model.files, named=named)
 
@@ -289,6 +291,10 @@ def the_configuration_is_there(model: ModelFolder) -> Findings:
         if file.kind in ("not-json", "too-large"):
             yield found("weights-config-malformed", on=file.name, file=file.name)
     names = {f.name for f in model.small}
+    if model.pipeline:
+        for rule in ("weights-config-missing", "weights-tokenizer-missing"):
+            yield undecided(rule, "weights-in-subfolders", path=model.path or model.given)
+        return
     if not names & {"config.json", "params.json"} and not model.config_elsewhere and not only_gguf(model):
         yield found("weights-config-missing", on=model.path, path=model.path)
     if model.tokenizer_elsewhere:

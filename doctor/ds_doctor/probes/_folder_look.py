@@ -22,10 +22,25 @@ _SMALL = (
     "params.json",
     "generation_config.json",
     "tokenizer_config.json",
+    "special_tokens_map.json",
+    "preprocessor_config.json",
+    "processor_config.json",
     "tokenizer.json",
+    "tekken.json",
+    "vocab.json",
     "tokenizer.model",
 )
-_PARSED = ("config.json", "generation_config.json", "tokenizer_config.json")
+_PARSED = (
+    "config.json",
+    "params.json",
+    "generation_config.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+)
+# Vocabularies of up to 30 MB, whose end alone is looked at: a JSON object that was cut off does not end in a brace.
+_ENDS = ("tokenizer.json", "tekken.json", "vocab.json")
 
 
 def parse_config(text: bytes) -> Config:
@@ -108,7 +123,9 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> ModelFolde
     if parsed is not None:
         deeper = (n for n in sorted(parsed.tensors_of) if "/" in n and not _shard_index.escapes(n))
         names = names + [n for n in itertools.islice(deeper, FILES_LIMIT) if is_there(host, f"{path}/{n}")]
-    weights = loaded(names, None if parsed is None else parsed.tensors_of)
+    options = place.launch.options
+    prefers_mistral = options.get("--load-format", "auto") in ("auto", "mistral") and not _is_sglang(host.asked.command)
+    weights = loaded(names, None if parsed is None else parsed.tensors_of, prefers_mistral)
     seen: dict[str, Seen] = {}
     for name in weights[:FILES_LIMIT]:
         if host.time_left_s() < 0.5:  # a slow file system: say how far it went rather than nothing
@@ -117,7 +134,6 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> ModelFolde
     if parsed is not None and index is not None:
         index = _beside_headers(parsed, index, names, seen)
     small, config = _small_files(host, path, there)
-    options = place.launch.options
     return ModelFolder(
         given=clean(place.given),
         source=place.source,
@@ -132,11 +148,16 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> ModelFolde
         numbering=numbering(weights),
         small=small,
         config=config,
+        pipeline="model_index.json" in there,
         config_elsewhere=bool(options.get("--hf-config-path")),
         tokenizer=any(map(is_tokenizer, names)),
         tokenizer_elsewhere=bool(options.keys() & {"--tokenizer", "--tokenizer-path", "--skip-tokenizer-init"}),
         leftovers=_leftovers(host, place, path, names),
     )
+
+
+def _is_sglang(command: tuple[str, ...]) -> bool:
+    return any(w.rpartition("/")[2] == "sglang" or w.startswith("sglang.") for w in command)
 
 
 def _index(host: Host, path: str, there: set[str]) -> tuple[_shard_index.Parsed | None, ShardIndex | None]:
@@ -207,10 +228,21 @@ def _small_files(host: Host, path: str, there: set[str]) -> tuple[tuple[WeightFi
             if name in _PARSED:
                 parsed = parse_config(head if size <= len(head) else host.read(where, limit=SMALL_LIMIT))
                 config = parsed if name == "config.json" else config
+            elif name in _ENDS and not _is_closed(head if size <= len(head) else _tail(host, where, size)):
+                raise Malformed("not-json")
             files.append(WeightFile(name=name, kind="ok", size=size))
         except Trouble as t:
             files.append(WeightFile(name=name, kind=_kind_of(host, t, where)))
     return tuple(files), config
+
+
+def _tail(host: Host, path: str, size: int) -> bytes:
+    return host.read_at(path, max(0, size - HEAD), HEAD)
+
+
+def _is_closed(text: bytes) -> bool:
+    """Whether the end of a JSON text can be that of an object."""
+    return text.rstrip(b" \t\r\n").endswith(b"}")
 
 
 def _kind_of(host: Host, trouble: Trouble, path: str) -> str:
