@@ -14,7 +14,7 @@ from ds_doctor.probes.nvml import Nvml
 from ds_doctor.probes.shm import Shm
 from ds_doctor.probes.system import System
 
-from ._workers import visible_gpus, workers
+from ._workers import Workers, visible_gpus, workers
 
 MIB = 1 << 20
 DOCKER_DEFAULT = 64 * MIB  # https://docs.docker.com/reference/cli/docker/container/run/ --shm-size
@@ -50,16 +50,16 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     size_gib: int
 
 
-def need(engine: str | None, count: int, group: int, chunk_mib: int) -> Need:
-    """What `count` workers need. An engine that is not named is taken for vLLM, which needs more."""
-    groups = max(1, count // max(1, group))
-    shared = GROUP_QUEUE_MIB * groups
+def need(engine: str | None, of: Workers, chunk_mib: int) -> Need:
+    """What these workers need. An engine that is not named is taken for vLLM, which needs more."""
+    count, engines = of.count, max(1, of.count // max(1, of.engine))
+    shared = GROUP_QUEUE_MIB * (max(1, count // of.group) if of.group > 1 else 0)
     if engine == "sglang":
         # It switches NCCL's own allocator off (entrypoints/engine.py: NCCL_CUMEM_ENABLE=0), so NCCL's segments lie here too.
         return Need(one_mib=GROUP_QUEUE_MIB, all_mib=max(shared, NCCL_MIB), size_gib=-(-(shared + NCCL_MIB) // 1024))
     broadcast = VLLM_CHUNKS * chunk_mib
     answer = VLLM_CHUNKS * VLLM_ANSWER_CHUNK_MIB
-    every = broadcast * groups + answer * count + shared
+    every = broadcast * engines + answer * count + shared
     return Need(one_mib=max(broadcast, answer), all_mib=every, size_gib=-(-(every + NCCL_MIB) // 1024))
 
 
@@ -107,7 +107,10 @@ def shared_memory_can_be_written(shm: Shm) -> Findings:
         yield found("shm-not-writable", how="denied")
     elif shm.writable is None:
         yield undecided("shm-not-writable", "shm-no-access-answer")
-    if shm.fs_type is not None and shm.fs_type not in ("tmpfs", "ramfs"):
+    if shm.fs_type is None:
+        yield undecided("shm-not-tmpfs", "shm-no-mount")
+    # devtmpfs is a tmpfs of the kernel's own: /dev/shm as a mere folder of it.
+    elif shm.fs_type not in ("tmpfs", "ramfs", "devtmpfs"):
         yield found("shm-not-tmpfs", type=shm.fs_type)
 
 
@@ -123,17 +126,21 @@ def shared_memory_holds_the_queues(
     of = workers(launch, len(gpus))
     room = _room(shm, launch, system.memory_total_mib if system else None)
     have_mib, free_mib = room.size // MIB, room.free // MIB
-    # On one GPU neither engine makes these queues (vLLM: UniProcExecutor).
-    if of.count < 2:
-        reason = "shm-one-worker"
-        yield not_applicable("shm-too-small", reason)
-        yield not_applicable("shm-tight", reason)
+    # One worker makes none of these queues (vLLM: UniProcExecutor). With data parallelism vLLM makes them also in engines
+    # of one worker (config/parallel.py: mp from world_size_across_dp > 1 on), SGLang does not (GroupCoordinator).
+    engine = launch.engine if launch else None
+    if of.count < 2 or (engine == "sglang" and of.engine < 2):
+        yield not_applicable("shm-too-small", "shm-one-worker")
+        if of.count > 1 and room.free < NCCL_MIB * MIB:
+            # Whether the engines exchange experts over NCCL, the model says, which is not looked into.
+            yield undecided("shm-tight", "shm-data-parallel", free_mib=free_mib, nccl_mib=NCCL_MIB)
+        else:
+            yield not_applicable("shm-tight", "shm-one-worker")
         if room.size < DOCKER_DEFAULT:
             yield found("shm-tiny", have_mib=have_mib, default_mib=DOCKER_DEFAULT // MIB)
         return
     yield not_applicable("shm-tiny", "shm-many-workers")
-    engine = launch.engine if launch else None
-    wants = need(engine, of.count, of.group, _chunk_mib(environment, launch))
+    wants = need(engine, of, _chunk_mib(environment, launch))
     data: dict[str, Any] = {
         "have_mib": have_mib,
         "free_mib": free_mib,
