@@ -407,6 +407,43 @@ def test_a_node_tells_its_handlers_and_plugins(tmp_path: Path) -> None:
     assert (second.engine, second.handlers) == ("crio", ("nvidia",))
 
 
+@pytest.mark.parametrize(
+    ("kubelet", "config", "part"),
+    [
+        ("/var/lib/kubelet", "/etc/containerd/config.toml", "/opt/parts/nvidia.toml"),
+        ("/var/snap/microk8s/common/var/lib/kubelet", "/var/snap/microk8s/current/args/containerd.toml", None),
+        (
+            "/var/lib/kubelet",
+            "/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
+            "/var/lib/rancher/k3s/agent/etc/containerd/config-v3.toml.d/99-nvidia.toml",
+        ),
+        ("/var/lib/k0s/kubelet", "/etc/k0s/containerd.toml", "/run/k0s/containerd-cri.toml"),
+        ("/var/lib/kubelet", "/etc/crio/conf.d/99-nvidia.toml", None),
+    ],
+)
+def test_the_nvidia_handler_is_found_where_each_distribution_keeps_it(
+    tmp_path: Path, kubelet: str, config: str, part: str | None
+) -> None:
+    handler = '[plugins."io.containerd.cri.v1.runtime".containerd.runtimes."nvidia"]\n'
+    (tmp_path / kubelet[1:] / "plugins" / "gpu.nvidia.com").mkdir(parents=True)
+    if part is None:
+        put(tmp_path, config, handler)
+    else:
+        pattern = part.rpartition("/")[0] + "/*.toml" if "k0s" not in part else part
+        put(tmp_path, config, f'version = 3\nimports = [\n  "{pattern}", # all of them\n]\n')
+        put(tmp_path, part, handler + f'imports = ["{config}"]\n')
+    fact = kubernetes.kubernetes(RootedHost(str(tmp_path)))
+    assert any("nvidia" in c.handlers for c in fact.configs)
+    assert len({c.path for c in fact.configs}) == len(fact.configs)
+    assert fact.drivers == ("gpu.nvidia.com",) and fact.plugins == ()
+
+
+def test_imports_are_read_as_containerd_reads_them() -> None:
+    text = "version = 3\nimports = ['/a/*.toml', \"b.toml\"]\n#imports = ['/c']\n"
+    assert kubernetes.parse_imports(text) == ["/a/*.toml", "b.toml"]
+    assert kubernetes.parse_imports("version = 2\n") == []
+
+
 def test_a_machine_without_kubelet_is_no_node(tmp_path: Path) -> None:
     with pytest.raises(Absent):
         kubernetes.kubernetes(RootedHost(str(tmp_path)))

@@ -15,6 +15,7 @@ from ._data import table
 from ._require import numbers
 
 KIND = "nvidia.com/gpu"
+OPERATOR = "/usr/local/nvidia/toolkit/"  # where the GPU Operator puts the toolkit, outside of PATH
 
 
 def on_the_host(system: System) -> None:
@@ -87,6 +88,13 @@ def runtime_by_hook(toolkit: Toolkit, config: ToolkitConfig | None) -> bool | No
         return mode == "legacy"
     jit = at_least(toolkit.version, table("container")["toolkit"]["jit_cdi_since"])
     return None if jit is None else not jit
+
+
+def operator_runtime(docker: Docker) -> str | None:
+    """The program of a declared runtime that is there and came with the GPU Operator, whose hook lies beside it."""
+    file = root_file(docker)
+    runtimes = file.runtimes.items() if file is not None else ()
+    return next((r.path for _, r in runtimes if r.found and (r.path or "").startswith(OPERATOR)), None)
 
 
 def either(*answers: bool | None) -> bool | None:

@@ -122,6 +122,9 @@ def docker_can_hand_gpus_on(
     if by_hook is None:
         raise Undecided("no-docker-version")
     if by_hook:
+        runtime = shared.operator_runtime(docker)
+        if runtime is not None:
+            raise NotApplicable("gpus-by-runtime", program=runtime)
         yield found("toolkit-missing", driver=module.version)
 
 
@@ -316,6 +319,8 @@ def node_runtime_knows_nvidia(node: Kubernetes, module: KernelModule, cdi: Cdi |
 @check("kubernetes-plugin-missing")
 def node_offers_its_gpus(node: Kubernetes, module: KernelModule, system: System) -> Findings:
     shared.on_the_host(system)
+    if "gpu.nvidia.com" in node.drivers:
+        return  # NVIDIA's driver for dynamic resource allocation, which needs no device plugin
     if node.plugins is None:
         raise Undecided("file-denied", path="/var/lib/kubelet/device-plugins")
     if not any("nvidia" in name.lower() for name in node.plugins):
@@ -376,6 +381,8 @@ def container_has_compute_and_utility(
     libraries = (("compute", "libcuda.so.1"), ("utility", "libnvidia-ml.so.1"))
     # What was mounted by other means (CDI files take no notice of the variable) is there all the same.
     lacking = [c for c, library in libraries if c not in named and not (loader and library in loader.picked)]
+    if lacking and loader is None:
+        raise Undecided("no-loader-answer", given=given)
     if lacking:
         yield found("container-capabilities", given=given, lacking=lacking)
 
