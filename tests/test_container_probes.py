@@ -545,3 +545,11 @@ def test_every_probe_answers_on_this_machine_and_can_be_replayed() -> None:
                 ask(ReplayedHost(calls, env))
             continue
         assert ask(ReplayedHost(calls, env)) == live
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [('"16G"', 16 << 30), ("67108864", 64 << 20), ('"lots"', None), ("true", None), ("null", None)]
+)
+def test_the_daemons_own_default_of_shared_memory_is_read(text: str, size: int | None) -> None:
+    data = f'{{"default-shm-size": {text}}}'.encode()
+    assert docker.parse_daemon(data, "/p", "root").shm_size == size

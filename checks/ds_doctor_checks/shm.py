@@ -8,8 +8,9 @@ import msgspec
 
 from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, not_applicable, undecided
 from ds_doctor.probes.cgroup import Cgroup
+from ds_doctor.probes.docker import Docker
 from ds_doctor.probes.environment import Environment
-from ds_doctor.probes.launch import Launch
+from ds_doctor.probes.launch import Container, Launch
 from ds_doctor.probes.nvml import Nvml
 from ds_doctor.probes.shm import Shm
 from ds_doctor.probes.system import System
@@ -63,13 +64,32 @@ def need(engine: str | None, of: Workers, chunk_mib: int) -> Need:
     return Need(one_mib=max(broadcast, answer), all_mib=every, size_gib=-(-(every + NCCL_MIB) // 1024))
 
 
-def _room(shm: Shm | None, launch: Launch | None, memory_mib: int | None) -> Room:
+def _of_container(container: Container, docker: Docker | None) -> int | None:
+    """The size of /dev/shm in the container that would be started; None where it is this host's own."""
+    if container.shm_mount == "/dev/shm" or (container.shm_mount is None and container.ipc == "host"):
+        return None
+    if container.shm_mount is not None:
+        if container.shm_mount == "tmpfs" and container.shm_size is not None:
+            return container.shm_size
+        raise Undecided("shm-elsewhere", ipc=container.shm_mount)
+    if container.ipc not in (None, "private", "shareable", ""):
+        raise Undecided("shm-elsewhere", ipc=f"--ipc={container.ipc}")
+    if container.shm_size is not None:
+        return container.shm_size
+    if container.program == "docker" and docker is not None:
+        if any(f.error is not None for f in docker.files):
+            raise Undecided("daemon-json-broken", path=next(f.path for f in docker.files if f.error is not None))
+        given = {f.shm_size for f in docker.files if f.shm_size is not None}
+        if given:
+            return min(given)
+    return DOCKER_DEFAULT
+
+
+def _room(shm: Shm | None, launch: Launch | None, memory_mib: int | None, docker: Docker | None) -> Room:
     """Where the engine's segments will lie: here, or in the container that the command would start."""
     container = launch.container if launch else None
-    if container is not None and container.ipc != "host":
-        if container.ipc not in (None, "private", "shareable", ""):
-            raise Undecided("shm-elsewhere", ipc=container.ipc)
-        size = container.shm_size if container.shm_size is not None else DOCKER_DEFAULT
+    size = _of_container(container, docker) if container is not None else None
+    if size is not None:
         return Room(size=size, free=size, promised=True)
     if shm is None:
         raise Undecided("shm-no-size")
@@ -121,10 +141,11 @@ def shared_memory_holds_the_queues(
     nvml: Nvml | None,
     environment: Environment | None,
     system: System | None,
+    docker: Docker | None,
 ) -> Findings:
     gpus = visible_gpus(nvml, environment, launch)
     of = workers(launch, len(gpus))
-    room = _room(shm, launch, system.memory_total_mib if system else None)
+    room = _room(shm, launch, system.memory_total_mib if system else None, docker)
     have_mib, free_mib = room.size // MIB, room.free // MIB
     # One worker makes none of these queues (vLLM: UniProcExecutor). With data parallelism vLLM makes them also in engines
     # of one worker (config/parallel.py: mp from world_size_across_dp > 1 on), SGLang does not (GroupCoordinator).
@@ -181,7 +202,8 @@ def shared_memory_fits_the_memory_limit(shm: Shm | None, cgroup: Cgroup | None, 
     container = launch.container if launch else None
     if container is not None:
         limit = container.memory
-        size = container.shm_size if container.ipc != "host" else None
+        here = container.shm_mount not in (None, "tmpfs") or (container.shm_mount is None and container.ipc == "host")
+        size = None if here else container.shm_size
         if limit is None or size is None:
             raise NotApplicable("no-memory-limit")
     else:

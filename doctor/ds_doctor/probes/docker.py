@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from ..api import Absent, Denied, Host, Trouble, probe
+from .launch import bytes_of
 
 CONFIG_LIMIT = 1 << 20  # bytes; a daemon.json has a few hundred
 ENTRIES = 200  # of one list or table of a daemon.json; more than that is no configuration
@@ -43,6 +44,7 @@ class DaemonFile(msgspec.Struct, frozen=True, kw_only=True):
     mirrors: tuple[str, ...] = ()  # without user names and passwords
     cdi: bool | None = None
     cgroup_driver: str | None = None  # of exec-opts native.cgroupdriver
+    shm_size: int | None = None  # default-shm-size in bytes
     data_root: str | None = None
     data_root_there: bool | None = None
 
@@ -126,8 +128,14 @@ def _daemon_of(table: Any, path: str, kind: str) -> DaemonFile:
         mirrors=tuple(without_secret(m)[:300] for m in mirrors),
         cdi=cdi if isinstance(cdi, bool) else None,
         cgroup_driver=driver[-1][:40] if driver else None,
+        shm_size=_bytes(top.get("default-shm-size")),
         data_root=_as(str, top.get("data-root"), "data-root")[:1000] or None,
     )
+
+
+def _bytes(value: Any) -> int | None:
+    """A size as dockerd reads it: `16G`, or a number of bytes."""
+    return bytes_of(str(value)) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
 
 
 _NAMES: dict[type, str] = {dict: "a table", list: "a list", str: "a text"}

@@ -131,6 +131,4 @@ def kubernetes(host: Host) -> Kubernetes:
         drivers = tuple(host.names(f"{kubelet}/plugins")[:PARTS])
     except Trouble:
         drivers = ()
-    return Kubernetes(
-        kubelet=True, plugins=_sockets(host, kubelet), drivers=drivers, configs=tuple(_configs(host))
-    )
+    return Kubernetes(kubelet=True, plugins=_sockets(host, kubelet), drivers=drivers, configs=tuple(_configs(host)))
