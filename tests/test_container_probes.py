@@ -553,3 +553,14 @@ def test_every_probe_answers_on_this_machine_and_can_be_replayed() -> None:
 def test_the_daemons_own_default_of_shared_memory_is_read(text: str, size: int | None) -> None:
     data = f'{{"default-shm-size": {text}}}'.encode()
     assert docker.parse_daemon(data, "/p", "root").shm_size == size
+
+
+@pytest.mark.parametrize("key", ["default_runtime", "registryMirrors", "Runtimes", "registry_mirrors", "Default-Runtime"])
+def test_an_option_under_a_name_that_dockerd_does_not_know_is_a_fault(key: str) -> None:
+    file = docker.parse_daemon(json.dumps({key: "x"}).encode(), "/p", "root")
+    assert file.error == "shape" and key in file.detail
+
+
+def test_options_that_are_not_in_our_list_are_no_fault() -> None:
+    text = b'{"hosts": ["fd://"], "experimental": true, "metrics-addr": "x", "bip": "10.0.0.1/24", "features": {"cdi": true}}'
+    assert docker.parse_daemon(text, "/p", "root").error is None

@@ -173,6 +173,13 @@ def unknown_keys(config: ToolkitConfig) -> list[str]:
     return [k for k in config.values if k not in known["keys"] and not k.startswith(tuple(known["open_tables"]))]
 
 
+def no_booleans(config: ToolkitConfig) -> list[str]:
+    """What a config.toml sets to something else where the toolkit takes nothing but true or false."""
+    keys = table("container")["toolkit"]["booleans"]
+    held = ((k, config.values[k]) for k in keys if k in config.values)
+    return [f"{k} = {v!r} (true or false is due)" for k, v in held if not isinstance(v, bool)]
+
+
 def defects(version: str) -> list[str]:
     """The published security defects that a toolkit of this version still has."""
     return [d["id"] for d in table("container")["defect"] if not at_least(version, d["fixed"])]

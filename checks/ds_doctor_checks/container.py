@@ -166,6 +166,9 @@ def toolkit_config_can_be_read(toolkit: Toolkit, system: System) -> Findings:
         if config.error == "syntax":
             place = f"{config.path}:{config.line}" if config.line else config.path
             yield found("toolkit-config-invalid", on=config.path, place=place, detail=config.text or config.detail)
+        wrong = shared.no_booleans(config)
+        if wrong:
+            yield found("toolkit-config-invalid", on=config.path, place=config.path, detail=", ".join(wrong))
     yield from unread.config(toolkit, "toolkit-config-invalid")
 
 
@@ -177,6 +180,10 @@ def toolkit_lets_containers_reach_gpus(docker: Docker, toolkit: Toolkit, cdi: Cd
     flag = shared.gpus_flag_by_hook(docker, cdi, toolkit)
     for config in toolkit.configs:
         if config.error is not None or config.kind == "snap":
+            continue
+        if shared.no_booleans(config):  # the toolkit refuses the whole file, as another rule says
+            yield undecided("toolkit-no-cgroups", "toolkit-config-broken", path=config.path)
+            yield undecided("toolkit-rootless-cgroups", "toolkit-config-broken", path=config.path)
             continue
         off = config.values.get("nvidia-container-cli.no-cgroups") is True
         by_hook = shared.either(flag, shared.runtime_by_hook(toolkit, config))

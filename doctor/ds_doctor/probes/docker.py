@@ -103,8 +103,30 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON value")
 
 
+# Options that GPU set-ups write. dockerd refuses a file with a key that it does not know, capitals and underscores
+# included (daemon/config/config.go, findConfigurationConflicts: "don't match any configuration option").
+_OPTIONS = {
+    re.sub(r"[-_]", "", name): name
+    for name in (
+        *("runtimes", "default-runtime", "registry-mirrors", "insecure-registries", "exec-opts", "data-root", "features"),
+        *("default-shm-size", "default-ipc-mode", "default-ulimits", "log-driver", "log-opts", "storage-driver"),
+        *("live-restore", "node-generic-resources", "max-concurrent-downloads", "cgroup-parent", "cdi-spec-dirs"),
+    )
+}
+
+
+def _misspelt(key: str) -> str | None:
+    """The option that a key means and misses by capitals, underscores or missing dashes only."""
+    meant = _OPTIONS.get(re.sub(r"[-_]", "", key).lower())
+    return meant if meant != key else None
+
+
 def _daemon_of(table: Any, path: str, kind: str) -> DaemonFile:
     top = _as(dict, table, "the file")
+    for key in top:
+        meant = _misspelt(key)
+        if meant is not None:
+            raise TypeError(f'dockerd knows no "{clean(key)[:40]}"; the option is called "{meant}"')
     runtimes: dict[str, Runtime] = {}
     for name, entry in list(_as(dict, top.get("runtimes"), "runtimes").items())[:ENTRIES]:
         values = _as(dict, entry, f"runtimes.{clean(name)[:40]}")
