@@ -555,7 +555,9 @@ def test_the_daemons_own_default_of_shared_memory_is_read(text: str, size: int |
     assert docker.parse_daemon(data, "/p", "root").shm_size == size
 
 
-@pytest.mark.parametrize("key", ["default_runtime", "registryMirrors", "Runtimes", "registry_mirrors", "Default-Runtime"])
+@pytest.mark.parametrize(
+    "key", ["default_runtime", "registryMirrors", "Runtimes", "registry_mirrors", "Default-Runtime"]
+)
 def test_an_option_under_a_name_that_dockerd_does_not_know_is_a_fault(key: str) -> None:
     file = docker.parse_daemon(json.dumps({key: "x"}).encode(), "/p", "root")
     assert file.error == "shape" and key in file.detail
@@ -564,3 +566,15 @@ def test_an_option_under_a_name_that_dockerd_does_not_know_is_a_fault(key: str) 
 def test_options_that_are_not_in_our_list_are_no_fault() -> None:
     text = b'{"hosts": ["fd://"], "experimental": true, "metrics-addr": "x", "bip": "10.0.0.1/24", "features": {"cdi": true}}'
     assert docker.parse_daemon(text, "/p", "root").error is None
+
+
+def test_runtimes_that_flags_of_the_service_declare_are_seen(tmp_path: Path) -> None:
+    put(tmp_path, "/usr/bin/dockerd")
+    put(
+        tmp_path,
+        "/etc/systemd/system/docker.service.d/override.conf",
+        "[Service]\nExecStart=\n#ExecStart=dockerd --add-runtime=old=/x\n"
+        "ExecStart=/usr/bin/dockerd --host=fd:// --add-runtime=nvidia=/usr/bin/nvidia-container-runtime\n",
+    )
+    put(tmp_path, "/etc/default/docker", "DOCKER_OPTS=\"--add-runtime 'kata=/opt/kata'\"\n")
+    assert docker.docker(RootedHost(str(tmp_path))).flag_runtimes == ("kata", "nvidia")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -334,12 +335,25 @@ def test_metadata_that_looks_like_a_tensor_is_metadata(tmp_path: Path) -> None:
 
 def test_pickles_are_recognised_and_not_judged(tmp_path: Path) -> None:
     build.small(tmp_path)
-    (tmp_path / "pytorch_model.bin").write_bytes(b"PK\x03\x04" + bytes(100))
+    with zipfile.ZipFile(tmp_path / "pytorch_model.bin", "w") as archive:
+        archive.writestr("archive/data.pkl", bytes(100_000))
     (tmp_path / "training_args.bin").write_bytes(b"nothing of the model")
     fact = look(tmp_path)
     assert faults(fact) == set()
     assert judge(fact)["weights-shard-truncated"].reason is not None
     assert judge(fact)["weights-shard-truncated"].status == "unknown"
+
+
+def test_a_pickle_that_ends_before_its_directory_is_truncated(tmp_path: Path) -> None:
+    build.small(tmp_path)
+    with zipfile.ZipFile(tmp_path / "pytorch_model.bin", "w") as archive:
+        archive.writestr("archive/data.pkl", bytes(100_000))
+        archive.comment = b"c" * 60_000
+    assert faults(look(tmp_path)) == set()
+    os.truncate(tmp_path / "pytorch_model.bin", 90_000)
+    assert faults(look(tmp_path)) == {"shard-truncated"}
+    (tmp_path / "pytorch_model.bin").write_bytes(b"\x80\x02old pickle of torch before 1.6")
+    assert faults(look(tmp_path)) == set()
 
 
 def test_gguf_needs_no_configuration_and_is_not_judged(tmp_path: Path) -> None:

@@ -61,7 +61,13 @@ def default_runtime_is_declared(docker: Docker, system: System) -> Findings:
     for file in _readable(docker):
         name = file.default_runtime
         # A name with a dot is a containerd shim, which dockerd looks for when it is used.
-        if name is None or name in stock or name in file.runtimes or ("." in name and "/" not in name):
+        if (
+            name is None
+            or name in stock
+            or name in file.runtimes
+            or name in docker.flag_runtimes
+            or ("." in name and "/" not in name)
+        ):
             continue
         yield found("docker-default-runtime-undeclared", on=file.path, path=file.path, runtime=name)
     yield from unread.daemon_json(docker, "docker-default-runtime-undeclared")
@@ -101,7 +107,7 @@ def nvidia_runtime_is_declared(docker: Docker, toolkit: Toolkit, system: System)
     file = shared.root_file(docker)
     if file is not None and file.error is not None:
         yield from unread.daemon_json(docker, "docker-nvidia-runtime-undeclared")
-    elif file is None or not any("nvidia" in name for name in file.runtimes):
+    elif not any("nvidia" in name for name in (*(file.runtimes if file else ()), *docker.flag_runtimes)):
         path = file.path if file else "/etc/docker/daemon.json"
         yield found("docker-nvidia-runtime-undeclared", on=path, path=path)
 

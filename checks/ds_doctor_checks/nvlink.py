@@ -168,7 +168,9 @@ def the_fabric_is_ready(nvml: Nvml | None, environment: Environment | None, laun
     for gpu, fabric in with_fabric:
         if fabric.state in FABRIC_STATES and gpu.mig:
             # Its instances use no NVLink; no document says whether CUDA waits for the fabric all the same.
-            yield undecided("nvlink-fabric-not-ready", "fabric-of-mig", gpu=label(gpu), state=FABRIC_STATES[fabric.state])
+            yield undecided(
+                "nvlink-fabric-not-ready", "fabric-of-mig", gpu=label(gpu), state=FABRIC_STATES[fabric.state]
+            )
         elif fabric.state in FABRIC_STATES:
             yield found("nvlink-fabric-not-ready", on=label(gpu), state=FABRIC_STATES[fabric.state])
         # "Must be checked only if state returns complete": nvml.h, nvmlGpuFabricInfo.

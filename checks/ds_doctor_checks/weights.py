@@ -113,6 +113,12 @@ def files_hold_what_their_names_say(model: ModelFolder) -> Findings:
 
 @check("weights-shard-truncated", "weights-shard-oversized")
 def shards_are_as_long_as_their_headers_say(model: ModelFolder) -> Findings:
+    for file in weight_files(model):
+        if file.error == "NoCentralDirectory":
+            # A zip archive, whose directory is at its end: how long the file should be, nobody can tell.
+            yield found(
+                "weights-shard-truncated", on=file.name, file=file.name, size=file.size, want=f">{file.size}", lost="?"
+            )
     judged = structured(model)
     for file in judged:
         if file.error == "InvalidHeaderLength":

@@ -51,13 +51,15 @@ class DaemonFile(msgspec.Struct, frozen=True, kw_only=True):
 
 class Docker(msgspec.Struct, frozen=True, kw_only=True):
     """`kinds`: root, rootless, snap, desktop - the daemons that this machine seems to have. `version` is that of the
-    package, or what dockerd says of itself. `nvidia_char_links`: /dev/char has links to the NVIDIA devices (major 195)."""
+    package, or what dockerd says of itself. `flag_runtimes`: the names that --add-runtime declares in the service's files.
+    `nvidia_char_links`: /dev/char has links to the NVIDIA devices (major 195)."""
 
     kinds: tuple[str, ...]
     dockerd: str | None = None
     version: str | None = None
     sockets: tuple[str, ...] = ()
     files: tuple[DaemonFile, ...] = ()
+    flag_runtimes: tuple[str, ...] = ()
     cgroup_v2: bool | None = None
     systemd: bool | None = None
     nvidia_char_links: bool | None = None
@@ -108,7 +110,15 @@ def _no_constant(name: str) -> Any:
 _OPTIONS = {
     re.sub(r"[-_]", "", name): name
     for name in (
-        *("runtimes", "default-runtime", "registry-mirrors", "insecure-registries", "exec-opts", "data-root", "features"),
+        *(
+            "runtimes",
+            "default-runtime",
+            "registry-mirrors",
+            "insecure-registries",
+            "exec-opts",
+            "data-root",
+            "features",
+        ),
         *("default-shm-size", "default-ipc-mode", "default-ulimits", "log-driver", "log-opts", "storage-driver"),
         *("live-restore", "node-generic-resources", "max-concurrent-downloads", "cgroup-parent", "cdi-spec-dirs"),
     )
@@ -309,6 +319,33 @@ def _ask(host: Host, dockerd: str | None) -> str | None:
     return m[1] if m and said.status == 0 else None
 
 
+# Where the flags of dockerd stand: systemd's unit and what is laid over it, Debian's and Red Hat's variables.
+_SERVICE = ("/etc/systemd/system/docker.service", "/etc/default/docker", "/etc/sysconfig/docker")
+_SERVICE_PARTS = "/etc/systemd/system/docker.service.d"
+_ADD_RUNTIME = re.compile(r"--add-runtime[= ]+[\"']?([A-Za-z0-9_.-]{1,80})=")
+
+
+def parse_flags(text: str) -> list[str]:
+    """The runtimes that the flags in a unit or variable file declare; comments do not count."""
+    return [
+        n for line in text.splitlines() if not line.lstrip().startswith(("#", ";")) for n in _ADD_RUNTIME.findall(line)
+    ]
+
+
+def _flag_runtimes(host: Host) -> tuple[str, ...]:
+    try:
+        parts = [f"{_SERVICE_PARTS}/{n}" for n in host.names(_SERVICE_PARTS)[:50] if n.endswith(".conf")]
+    except Trouble:
+        parts = []
+    names: list[str] = []
+    for path in (*_SERVICE, *parts):
+        try:
+            names += parse_flags(host.text(path, CONFIG_LIMIT))
+        except Trouble:
+            continue
+    return tuple(dict.fromkeys(names))[:ENTRIES]
+
+
 def _homes(env: Mapping[str, str]) -> tuple[str, str]:
     home = env.get("HOME", "")
     config = env.get("XDG_CONFIG_HOME", "") or (home + "/.config" if home.startswith("/") else "")
@@ -346,6 +383,7 @@ def docker(host: Host) -> Docker:
         version=version,
         sockets=tuple(sockets),
         files=files,
+        flag_runtimes=_flag_runtimes(host),
         cgroup_v2=there(host, "/sys/fs/cgroup/cgroup.controllers") if there(host, "/sys/fs/cgroup") else None,
         systemd=there(host, "/run/systemd/system") if host.live else None,
         nvidia_char_links=_char_links(host),

@@ -13,7 +13,7 @@ from ..api import Absent, Host, probe
 
 class WeightFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`kind`: safetensors, gguf, pytorch, lfs-pointer, html, xml, text, zeros, zip, empty, malformed (the `error` of the
-    safetensors library with its tensor and numbers), other, header-not-parsed (too
+    safetensors library with its tensor and numbers; NoCentralDirectory for a pytorch file that ends too early), other, header-not-parsed (too
     long for this); dangling (a link to nothing), missing, denied, unreadable, or a
     file type that is no file (fifo, directory, character ...). Sizes in bytes: `size` as it is, `expected_size` as the
     header says, `should_be` as the LFS pointer says."""
