@@ -356,6 +356,28 @@ def test_a_pickle_that_ends_before_its_directory_is_truncated(tmp_path: Path) ->
     assert faults(look(tmp_path)) == set()
 
 
+def test_an_index_of_files_that_were_left_out_counts_for_nothing_beside_pytorch_files(tmp_path: Path) -> None:
+    folder = build.sharded(tmp_path)
+    for shard in folder.glob("*.safetensors"):
+        shard.unlink()
+    assert faults(look(folder)) == {"none", "shard-missing"}
+    for number in (1, 2):
+        with zipfile.ZipFile(folder / f"pytorch_model-{number:05}-of-00002.bin", "w") as archive:
+            archive.writestr("archive/data.pkl", b"")
+    assert faults(look(folder)) == set()
+    (folder / "pytorch_model-00002-of-00002.bin").unlink()
+    assert faults(look(folder)) == {"numbering-holes"}
+
+
+def test_hidden_files_are_no_weights(tmp_path: Path) -> None:
+    """What a Mac leaves beside each file that it copies; the engines' *.safetensors does not match it."""
+    folder = build.sharded(tmp_path)
+    (folder / "._model-00001-of-00003.safetensors").write_bytes(b"\0\5\26\7" + bytes(200))
+    assert faults(look(folder)) == set()
+    (folder / "model.safetensors.index.json").unlink()
+    assert faults(look(folder)) == set()
+
+
 def test_gguf_needs_no_configuration_and_is_not_judged(tmp_path: Path) -> None:
     (tmp_path / "m-Q4_K_M.gguf").write_bytes(build.gguf())
     fact = look(tmp_path)

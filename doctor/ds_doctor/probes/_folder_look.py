@@ -9,7 +9,7 @@ import msgspec
 
 from ..api import Absent, Denied, Host, Malformed, Trouble
 from . import _model_place, _shard_index
-from ._folder_names import LEFTOVER, is_stray, is_tokenizer, loaded, numbering
+from ._folder_names import LEFTOVER, is_pytorch, is_stray, is_tokenizer, loaded, numbering
 from ._model_place import Place, is_there, names_in
 from ._shard_index import names_of
 from ._weight_file import HEAD, Seen, clean, look, pointer_size, sniff
@@ -120,6 +120,9 @@ def look_at(host: Host) -> ModelFolder:
 def _folder(host: Host, place: Place, path: str, names: list[str]) -> ModelFolder:
     there = set(names)
     parsed, index = _index(host, path, there)
+    if parsed is not None and not there & parsed.tensors_of.keys() and any(map(is_pytorch, names)):
+        # A repository fetched without its safetensors files: the engines then load the PyTorch ones and no index.
+        parsed = index = None
     if parsed is not None:
         deeper = (n for n in sorted(parsed.tensors_of) if "/" in n and not _shard_index.escapes(n))
         names = names + [n for n in itertools.islice(deeper, FILES_LIMIT) if is_there(host, f"{path}/{n}")]

@@ -31,7 +31,7 @@ _VERSIONED_TOKENIZER = re.compile(r"tokenizer\.model\.v\d+(m\d+)?\Z")
 
 def is_weights(name: str) -> bool:
     """Whether an engine would take a file of this name for the model's weights."""
-    if _NOT_THE_MODEL.match(name):
+    if _NOT_THE_MODEL.match(name) or name.startswith("."):  # the engines' patterns leave hidden files out, as a Mac's `._x`
         return False
     return name.endswith((".safetensors", ".gguf")) or bool(_PYTORCH.match(name))
 
@@ -73,6 +73,11 @@ def loaded(names: list[str], index: Iterable[str] | None, second_copy: bool = Tr
         if some:
             return some
     return []
+
+
+def is_pytorch(name: str) -> bool:
+    """Whether a file of this name holds weights as PyTorch's own files."""
+    return is_weights(name) and name.endswith((".bin", ".pt", ".pth"))
 
 
 def is_stray(name: str) -> bool:
