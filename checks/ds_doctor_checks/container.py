@@ -363,7 +363,7 @@ def driver_is_what_the_image_asks_for(environment: Environment, nvml: Nvml, load
 def _unmet(name: str, expression: str, gpus: list[_require.Values]) -> Findings:
     rules = ("image-needs-newer-driver", "image-wants-newer-driver")
     try:
-        answers = [_require.holds(expression, values) for values in gpus]
+        answers = [_require.settled(expression, values) for values in gpus]
     except ValueError as e:
         for rule in rules:
             yield undecided(rule, "requirement-unreadable", variable=name, part=str(e)[:60])
