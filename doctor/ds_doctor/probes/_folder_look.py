@@ -13,6 +13,7 @@ from ._folder_names import LEFTOVER, is_pytorch, is_stray, is_tokenizer, loaded,
 from ._model_place import Place, is_there, names_in
 from ._shard_index import names_of
 from ._weight_file import HEAD, Seen, clean, look, pointer_size, sniff
+from .launch import has, option
 from .model_folder import Config, ModelFolder, Names, ShardIndex, WeightFile
 
 FILES_LIMIT = 1000  # weight files looked into; the largest public checkpoints have about 200
@@ -126,8 +127,9 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> ModelFolde
     if parsed is not None:
         deeper = (n for n in sorted(parsed.tensors_of) if "/" in n and not _shard_index.escapes(n))
         names = names + [n for n in itertools.islice(deeper, FILES_LIMIT) if is_there(host, f"{path}/{n}")]
-    options = place.launch.options
-    prefers_mistral = options.get("--load-format", "auto") in ("auto", "mistral") and not _is_sglang(host.asked.command)
+    argv = place.launch.argv
+    by_format = option(argv, ("--load-format",)) in (None, "auto", "mistral")
+    prefers_mistral = by_format and place.launch.engine != "sglang"
     weights = loaded(names, None if parsed is None else parsed.tensors_of, prefers_mistral)
     seen: dict[str, Seen] = {}
     for name in weights[:FILES_LIMIT]:
@@ -152,15 +154,11 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> ModelFolde
         small=small,
         config=config,
         pipeline="model_index.json" in there,
-        config_elsewhere=bool(options.get("--hf-config-path")),
+        config_elsewhere=option(argv, ("--hf-config-path",)) is not None,
         tokenizer=any(map(is_tokenizer, names)),
-        tokenizer_elsewhere=bool(options.keys() & {"--tokenizer", "--tokenizer-path", "--skip-tokenizer-init"}),
+        tokenizer_elsewhere=has(argv, ("--tokenizer", "--tokenizer-path", "--skip-tokenizer-init")),
         leftovers=_leftovers(host, place, path, names),
     )
-
-
-def _is_sglang(command: tuple[str, ...]) -> bool:
-    return any(w.rpartition("/")[2] == "sglang" or w.startswith("sglang.") for w in command)
 
 
 def _index(host: Host, path: str, there: set[str]) -> tuple[_shard_index.Parsed | None, ShardIndex | None]:

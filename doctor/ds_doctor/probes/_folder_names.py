@@ -31,7 +31,9 @@ _VERSIONED_TOKENIZER = re.compile(r"tokenizer\.model\.v\d+(m\d+)?\Z")
 
 def is_weights(name: str) -> bool:
     """Whether an engine would take a file of this name for the model's weights."""
-    if _NOT_THE_MODEL.match(name) or name.startswith("."):  # the engines' patterns leave hidden files out, as a Mac's `._x`
+    if _NOT_THE_MODEL.match(name) or name.startswith(
+        "."
+    ):  # the engines' patterns leave hidden files out, as a Mac's `._x`
         return False
     return name.endswith((".safetensors", ".gguf")) or bool(_PYTORCH.match(name))
 
