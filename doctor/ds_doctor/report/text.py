@@ -182,6 +182,8 @@ def _fault(page: _Page, result: ResultDoc, verbose: bool) -> None:
             page.block("", _source(source))
         for claim in result.claims:
             page.block(page.word("claim"), f"{claim.says} [{page.word('standing.' + claim.standing)}] {claim.truth}")
+            if claim.sources:
+                page.block("", "; ".join(claim.sources))
 
 
 def _source(source: str) -> str:
