@@ -207,6 +207,8 @@ def shared_memory_fits_the_memory_limit(shm: Shm | None, cgroup: Cgroup | None, 
         if limit is None or size is None:
             raise NotApplicable("no-memory-limit")
     else:
+        if cgroup is not None and cgroup.version and not cgroup.seen and cgroup.path not in ("", "/"):
+            raise Undecided("limit-not-read", limit=f"cgroup {cgroup.path}")
         if cgroup is None or cgroup.memory_limit is None:
             raise NotApplicable("no-memory-limit")
         if shm is None or shm.size is None:
