@@ -26,6 +26,13 @@ def on_the_host(system: System) -> None:
         raise NotApplicable("inside-container", kind=system.container)
 
 
+def on_a_system(system: System) -> None:
+    """The same, but for containers that are whole systems (LXC) and run a Docker of their own. What their Docker needs of
+    the toolkit is another matter: without rights over devices `no-cgroups = true` is right there."""
+    if system.container != "lxc":
+        on_the_host(system)
+
+
 def in_a_container(system: System) -> None:
     if system.container in (None, "wsl"):
         raise NotApplicable("not-in-container")

@@ -27,7 +27,7 @@ from ._data import table
 
 @check("docker-daemon-json-invalid")
 def daemon_json_can_be_read(docker: Docker, system: System) -> Findings:
-    shared.on_the_host(system)
+    shared.on_a_system(system)
     shared.with_daemon_json(docker)
     for file in docker.files:
         if file.error in ("syntax", "shape"):
@@ -44,7 +44,7 @@ def _readable(docker: Docker) -> list[DaemonFile]:
 
 @check("docker-mirror-malformed")
 def registry_mirrors_are_urls(docker: Docker, system: System) -> Findings:
-    shared.on_the_host(system)
+    shared.on_a_system(system)
     shared.with_daemon_json(docker)
     for file in _readable(docker):
         for mirror in file.mirrors:
@@ -55,7 +55,7 @@ def registry_mirrors_are_urls(docker: Docker, system: System) -> Findings:
 
 @check("docker-default-runtime-undeclared")
 def default_runtime_is_declared(docker: Docker, system: System) -> Findings:
-    shared.on_the_host(system)
+    shared.on_a_system(system)
     shared.with_daemon_json(docker)
     stock = table("container")["docker"]["stock_runtimes"]
     for file in _readable(docker):
@@ -75,7 +75,7 @@ def default_runtime_is_declared(docker: Docker, system: System) -> Findings:
 
 @check("docker-runtime-program-missing")
 def runtime_programs_are_there(docker: Docker, system: System) -> Findings:
-    shared.on_the_host(system)
+    shared.on_a_system(system)
     shared.with_daemon_json(docker)
     for file in _readable(docker):
         for name, runtime in file.runtimes.items():
@@ -89,7 +89,7 @@ def runtime_programs_are_there(docker: Docker, system: System) -> Findings:
 
 @check("docker-data-root-missing")
 def data_root_is_there(docker: Docker, system: System) -> Findings:
-    shared.on_the_host(system)
+    shared.on_a_system(system)
     shared.with_daemon_json(docker)
     for file in _readable(docker):
         if file.data_root_there is False:
@@ -169,7 +169,7 @@ def running_containers_keep_their_gpus(
 
 @check("toolkit-config-invalid")
 def toolkit_config_can_be_read(toolkit: Toolkit, system: System) -> Findings:
-    shared.on_the_host(system)
+    shared.on_a_system(system)
     if not toolkit.configs:
         raise NotApplicable("no-toolkit-config")
     for config in toolkit.configs:
