@@ -85,6 +85,28 @@ def test_the_container_tells_its_shared_memory() -> None:
     assert got.environment == {"NCCL_DEBUG": "INFO"}
 
 
+@pytest.mark.parametrize(
+    ("options", "mount", "mib"),
+    [
+        ("-v /dev/shm:/dev/shm", "/dev/shm", None),
+        ("--volume=/dev/shm:/dev/shm:rw", "/dev/shm", None),
+        ("--mount type=bind,source=/dev/shm,target=/dev/shm", "/dev/shm", None),
+        ("-v cache:/dev/shm/", "cache", None),
+        ("--tmpfs /dev/shm:rw,size=16g", "tmpfs", 16384),
+        ("--tmpfs /dev/shm", "tmpfs", None),
+        ("--mount type=tmpfs,destination=/dev/shm,tmpfs-size=1073741824", "tmpfs", 1024),
+        ("-v /dev/shm:/host-shm --tmpfs /tmp --shm-size 2g", None, 2048),
+        ("--shm-size $SHM", "?", None),
+        ("--shm-size 0", None, None),
+        ("-v", None, None),
+    ],
+)
+def test_what_is_mounted_over_shared_memory_is_seen(options: str, mount: str | None, mib: int | None) -> None:
+    container = parse((*f"docker run --rm {options}".split(), "img", "vllm", "serve", "m")).container
+    assert container is not None and container.shm_mount == mount
+    assert container.shm_size == (None if mib is None else mib << 20)
+
+
 def test_the_container_tells_its_gpus() -> None:
     def gpus(text: str) -> tuple[str, ...] | None:
         container = of(text).container
