@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -15,6 +16,32 @@ README = (ROOT / "README.md").read_text("utf-8")
 
 def blocks(kind: str) -> list[str]:
     return re.findall(rf"^```{kind}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+
+
+SHOWN = re.compile(
+    r"(<!-- output: (?P<args>.*?)(?: \| head -(?P<head>\d+))? -->\n```\n\$ .*\n)(?P<text>.*?)(^```$)",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def shown(args: str, head: str | None) -> str:
+    """What a command prints here and now, its head only where the README shows no more."""
+    argv = [sys.executable, "-m", "ds_doctor", *shlex.split(args)]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, cwd=ROOT, env={**os.environ, "LC_ALL": "C.UTF-8"}, timeout=60
+    )
+    assert done.returncode in (0, 1, 3), done.stderr
+    text = re.sub(r'("started_at": )"[^"]*"', r'\1"2026-11-29T23:30:00Z"', done.stdout)
+    text = re.sub(r'("duration_m?s": )[0-9.]+', r"\g<1>0.2", text)
+    if head is None:
+        return text
+    return "".join(text.splitlines(keepends=True)[: int(head)]) + "...\n"
+
+
+def test_what_the_readme_shows_is_what_is_printed(golden: Callable[[Path, str], None]) -> None:
+    assert len(SHOWN.findall(README)) >= 4
+    text = SHOWN.sub(lambda m: m[1] + shown(m["args"], m["head"]) + m[5], README)
+    golden(ROOT / "README.md", text)
 
 
 def test_every_command_of_the_readme_runs(tmp_path: Path) -> None:

@@ -238,7 +238,8 @@ def _by_reason(page: _Page, results: Iterable[ResultDoc]) -> None:
 
 
 def _rest(page: _Page, report: Report, verbose: bool) -> None:
-    page.add()
+    if report.counts["pass"] or report.counts["skip"]:
+        page.add()
     for status, label in (("pass", "passed"), ("skip", "skipped")):
         some = [r for r in report.results if r.status == status]
         if not some:
