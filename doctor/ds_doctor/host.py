@@ -21,6 +21,7 @@ from .model import TROUBLES, Absent, Denied, Malformed, Reason, TimedOut, Troubl
 READ_LIMIT = 4 << 20  # bytes; a configuration file beyond this is not one
 NAMES_LIMIT = 200_000  # entries of one folder
 OUTPUT_LIMIT = 1 << 20  # bytes of one command's output
+_running: set[int] = set()  # process groups of commands that have not been seen to end
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -322,7 +323,6 @@ def run_command(argv: list[str], timeout_s: float, env: Mapping[str, str], limit
     killed (it hangs in the kernel) is left behind. Raises Absent, Denied, TimedOut, Malformed.
     """
     import selectors
-    import signal
     import subprocess
 
     deadline = time.monotonic() + timeout_s
@@ -342,6 +342,7 @@ def run_command(argv: list[str], timeout_s: float, env: Mapping[str, str], limit
         raise Denied("command-denied", command=argv[0]) from None
     except OSError as e:
         raise Malformed("command-broken", command=argv[0], error=e.strerror or "?") from None
+    _running.add(child.pid)
     assert child.stdout is not None and child.stderr is not None
     got: dict[int, bytearray] = {child.stdout.fileno(): bytearray(), child.stderr.fileno(): bytearray()}
     fd_out, fd_err = got
@@ -374,10 +375,8 @@ def run_command(argv: list[str], timeout_s: float, env: Mapping[str, str], limit
                 child.wait(timeout=max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 timed_out = True
-    try:
-        os.killpg(child.pid, signal.SIGKILL)  # what it left running, too
-    except (ProcessLookupError, PermissionError):
-        pass
+    _kill(child.pid)  # what it left running, too
+    _running.discard(child.pid)
     try:
         child.wait(timeout=0.2)
     except subprocess.TimeoutExpired:
@@ -386,10 +385,25 @@ def run_command(argv: list[str], timeout_s: float, env: Mapping[str, str], limit
     child.stderr.close()
     if timed_out:
         raise TimedOut("command-timed-out", command=os.path.basename(argv[0]), timeout_s=round(timeout_s, 1))
-    status = child.returncode if child.returncode is not None else -signal.SIGKILL
+    status = child.returncode if child.returncode is not None else -9  # SIGKILL
     return Output(
         status=status, out=got[fd_out].decode("utf-8", "replace"), err=got[fd_err].decode("utf-8", "replace"), cut=cut
     )
+
+
+def kill_running() -> None:
+    """End the commands that still run: this process is about to."""
+    for group in list(_running):
+        _kill(group)
+
+
+def _kill(group: int) -> None:
+    import signal
+
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
 
 
 class RootedHost(Host):

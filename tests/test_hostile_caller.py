@@ -1,0 +1,177 @@
+"""A caller may close streams, poison import paths, take the folder away, set tiny limits or interrupt: one line, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+DOCTOR = f"{sys.executable} -m ds_doctor"
+ONE_RULE = (
+    "run --only shm-over-memory-limit"  # passes or is skipped on any machine: what the exit status says is the stream's
+)
+
+
+def shell(command: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=60, env={**os.environ, **env}
+    )
+
+
+def one_line(done: subprocess.CompletedProcess[str], says: str) -> None:
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+
+
+@pytest.mark.parametrize("words", [ONE_RULE, "list rules", "schema report", "--help", "--version"])
+def test_a_report_that_cannot_be_written_is_told_and_never_ends_with_0(words: str) -> None:
+    for where, says in ((">/dev/full", "No space left"), (">&-", "Bad file descriptor")):
+        done = shell(f"{DOCTOR} {words} {where}")
+        one_line(done, says)
+        assert done.returncode == 3
+
+
+def test_a_fault_keeps_its_status_when_the_report_is_lost(tmp_path: Path) -> None:
+    done = shell(f"{DOCTOR} run --only weights --model {tmp_path}/none >/dev/full")
+    assert done.returncode == 1
+    one_line(done, "No space left")
+
+
+def test_closed_streams_cost_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "report.txt"
+    done = shell(f"{DOCTOR} run --output text={file} <&- >&- 2>&-")
+    assert done.returncode in (1, 3)
+    assert "exit status" in file.read_text()
+    assert shell(f"{DOCTOR} run --bogus 2>&-").returncode == 2
+
+
+def test_every_text_is_utf_8_under_any_encoding() -> None:
+    env = {"LC_ALL": "zh_CN.UTF-8", "PYTHONIOENCODING": "ascii"}
+    assert "检查" in shell(f"{DOCTOR} --help", **env).stdout
+    assert "哈希" in shell(f"{DOCTOR} list rules", **env).stdout
+    assert "参见" in shell(f"{DOCTOR} run --bogus", **env).stderr
+
+
+NAMES = ("click", "msgspec", "rich", "elftools", "queue", "threading", "fnmatch", "typing", "subprocess", "selectors")
+
+
+def test_modules_of_a_stranger_on_pythonpath_or_in_the_current_folder_are_not_ours(tmp_path: Path) -> None:
+    for name in NAMES:
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('a stranger')\n")
+    for name in ("checks", "doctor", "packaging", "tests"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('a stranger')\n")
+    script = "import ds_doctor.cli; ds_doctor.cli.main()"  # as the console script does
+    for words in ("run", "run --only shm", "list rules"):
+        argv = [sys.executable, "-c", script, *words.split()]
+        done = subprocess.run(
+            argv, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": str(tmp_path)}
+        )
+        assert done.stderr == ""
+        assert "shm" in done.stdout
+
+
+def test_a_broken_installation_is_one_line(tmp_path: Path) -> None:
+    package = tmp_path / "ds_doctor"
+    import ds_doctor
+
+    subprocess.run(["cp", "-r", os.path.dirname(ds_doctor.__file__), str(package)], check=True)
+    (tmp_path / "msgspec.py").write_text(
+        ""
+    )  # in the folder that holds ds_doctor, as a bad --target installation has it
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "ds_doctor", "run"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert done.returncode == 3
+    one_line(done, "it broke: AttributeError: module 'msgspec' has no attribute 'Struct'")
+
+
+def test_a_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    def gone(words: str) -> subprocess.CompletedProcess[str]:
+        return shell(f"mkdir {tmp_path}/gone && cd {tmp_path}/gone && rmdir ../gone && {DOCTOR} {words}")
+
+    assert gone(ONE_RULE).stderr == ""
+    for words in ("run --output json=x", "run --record x", "run --python ./x"):
+        done = gone(words)
+        assert done.returncode == 2
+        one_line(done, "the current folder cannot be used")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--model", ""], "--model: the value is empty"),
+        (["--python", ""], "--python: the value is empty"),
+        (["--record", ""], "--record: the value is empty"),
+        (["--rules", ""], "--rules: the value is empty"),
+        (["--output", "json=-"], "--output -: give a file"),
+        (["--record", "-"], "--record -: give a file"),
+        (["--output", "json=/tmp/x", "--output", "text=/tmp/../tmp/x"], "this file is written already"),
+        (["--output", "json=/tmp/x", "--record", "/tmp/x"], "this file is written already"),
+        (["--replay", "x", "--model", "y"], "--model and --replay exclude each other"),
+        (["--replay", "x", "--python", "y"], "--python and --replay exclude each other"),
+        (["--replay", "x", "--", "vllm"], "launch command that was recorded"),
+        (["vllm", "--only", "shm", "--", "serve"], "unexpected argument 'vllm'"),
+        (["--python", "/etc/passwd/x"], "--python /etc/passwd/x: Not a directory"),
+        (["--python", "no-such-python"], "no such program on PATH"),
+    ],
+)
+def test_options_that_cannot_mean_what_was_meant_are_one_line(words: list[str], says: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ds_doctor", "run", *words], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    one_line(done, says)
+
+
+def test_options_of_the_launch_command_are_its_own(tmp_path: Path) -> None:
+    words = ["run", "--only", "weights", "--", "vllm", "serve", str(tmp_path / "none"), "--only", "x", "--", "--root"]
+    done = subprocess.run([sys.executable, "-m", "ds_doctor", *words], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "serve" in done.stdout and "--root" in done.stdout
+
+
+def test_no_words_show_the_help_and_one_line() -> None:
+    done = shell(DOCTOR)
+    assert done.returncode == 2 and done.stdout.startswith("Usage: ds-doctor")
+    one_line(done, "give a command")
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_ends_at_once_and_leaves_no_command_behind(
+    tmp_path: Path, number: signal.Signals, status: int
+) -> None:
+    python = tmp_path / "python3"
+    python.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
+    python.chmod(0o755)
+    run = subprocess.Popen(
+        [sys.executable, "-m", "ds_doctor", "run", "--only", "cuda", "--python", str(python)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    until = time.monotonic() + 15
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    run.send_signal(number)
+    out, err = run.communicate(timeout=10)
+    assert (run.returncode, out, err.strip()) == (status, b"", b"")
+    child = int((tmp_path / "pid").read_text())
+    for _ in range(50):
+        if (
+            not os.path.exists(f"/proc/{child}")
+            or "Z" in Path(f"/proc/{child}/stat").read_text().rpartition(")")[2][:3]
+        ):
+            return
+        time.sleep(0.02)
+    os.kill(child, signal.SIGKILL)
+    pytest.fail("the command outlived the run")
