@@ -164,7 +164,7 @@ def test_an_interrupted_run_ends_at_once_and_leaves_no_command_behind(
         time.sleep(0.02)
     run.send_signal(number)
     out, err = run.communicate(timeout=10)
-    assert (run.returncode, out, err.strip()) == (status, b"", b"")
+    assert (run.returncode, out, err) == (status, b"", b"")
     child = int((tmp_path / "pid").read_text())
     for _ in range(50):
         if (
@@ -175,3 +175,39 @@ def test_an_interrupted_run_ends_at_once_and_leaves_no_command_behind(
         time.sleep(0.02)
     os.kill(child, signal.SIGKILL)
     pytest.fail("the command outlived the run")
+
+
+def test_without_a_thread_to_be_had_the_host_is_judged_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    from ds_doctor import engine
+    from ds_doctor.gather import Gathering
+    from ds_doctor.host import Host
+    from support import doctor
+
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    checks = doctor().checks
+    gathering = Gathering(Host(), time.monotonic() + 20)
+    gathering.want(engine.wanted(checks))
+    facts = gathering.collect()
+    assert not [o.reason for o in facts.values() if o.trouble in ("broken", "timed-out")]
+    results = engine.judge(checks, facts, doctor().catalogue, set(doctor().catalogue.rule))
+    assert not [r for r in results if r.status == "error"]
+    assert {r.status for r in results} > {"pass", "skip"}
+
+
+@pytest.mark.parametrize("variable", ["CUDA_HOME", "TORCH_CUDA_ARCH_LIST", "CUDAARCHS", "NCCL_DEBUG", "VIRTUAL_ENV"])
+def test_a_value_reaches_the_terminal_without_control_characters_and_in_sane_length(variable: str) -> None:
+    for value in ("\x1b]0;owned\x07\x1b[2J", "x" * 100_000):
+        out = subprocess.run(
+            [sys.executable, "-m", "ds_doctor", "run", "-v"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, variable: value},
+        ).stdout
+        assert out and "\x1b" not in out and "\x07" not in out
+        assert len(out) < 150_000

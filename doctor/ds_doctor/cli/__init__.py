@@ -119,13 +119,15 @@ def _full(path: str) -> str:
 
 
 def _end_with_the_children() -> None:
-    """`timeout`, a supervisor or a pod's end kills this process and what it started."""
+    """Ctrl-C, `timeout`, a supervisor or a pod's end stops this process and what it started, at once."""
     import signal
 
     def end(number: int, _: object) -> None:
         _leave(128 + number)
 
     signal.signal(signal.SIGTERM, end)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored (nohup, a script's `&`)
+        signal.signal(signal.SIGINT, end)
 
 
 def _leave(status: int) -> None:
