@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ds_doctor.host import Host, ReplayedHost, RootedHost
-from ds_doctor.model import Absent, Trouble
+from ds_doctor.model import Absent, Trouble, Unseen
 from ds_doctor.probes import device_nodes, kernel_module, pci
 from support import FIXTURES
 
@@ -69,6 +69,9 @@ def test_the_pci_bus_is_read_from_sysfs(tmp_path: Path) -> None:
 
 
 def test_without_a_pci_bus_the_fact_is_absent(tmp_path: Path) -> None:
+    with pytest.raises(Unseen):  # a disk or an image: nobody knows
+        pci.pci(RootedHost(str(tmp_path)))
+    (tmp_path / "sys/bus").mkdir(parents=True)
     with pytest.raises(Absent):
         pci.pci(RootedHost(str(tmp_path)))
 

@@ -188,9 +188,11 @@ def one_nccl_wheel_is_installed(packages: Packages, copies: NcclCopies) -> Findi
 
 # -- settings ---------------------------------------------------------------------------------------------------------
 
+# They ask for the environment so that nothing passes where it cannot be seen (--root): it is where most settings stand.
+
 
 @check("nccl-variable-misspelt", "nccl-variable-value", "nccl-conf-line")
-def settings_are_ones_that_nccl_reads(config: NcclConfig) -> Findings:
+def settings_are_ones_that_nccl_reads(config: NcclConfig, environment: Environment | None) -> Findings:
     for name, setting in config.settings.items():
         if not settings.known(name):
             meant = settings.meant(name)
@@ -209,7 +211,9 @@ def settings_are_ones_that_nccl_reads(config: NcclConfig) -> Findings:
 
 
 @check("nccl-algo-rejected")
-def algorithms_are_ones_that_nccl_accepts(config: NcclConfig, copies: NcclCopies | None) -> Findings:
+def algorithms_are_ones_that_nccl_accepts(
+    config: NcclConfig, environment: Environment | None, copies: NcclCopies | None
+) -> Findings:
     torch = copies.torch if copies else None
     for name in ("NCCL_ALGO", "NCCL_PROTO"):
         setting = config.settings.get(name)
@@ -231,7 +235,7 @@ def algorithms_are_ones_that_nccl_accepts(config: NcclConfig, copies: NcclCopies
 
 
 @check("nccl-variables-contradict")
-def settings_agree(config: NcclConfig) -> Findings:
+def settings_agree(config: NcclConfig, environment: Environment | None) -> Findings:
     for wins, void in settings.contradictions(config):
         a, b = config.settings[wins], config.settings[void]
         yield found(
@@ -245,7 +249,7 @@ def settings_agree(config: NcclConfig) -> Findings:
 
 
 @check("nccl-old-torch-name")
-def torch_settings_have_their_new_names(config: NcclConfig) -> Findings:
+def torch_settings_have_their_new_names(config: NcclConfig, environment: Environment | None) -> Findings:
     for old, new in OLD_TORCH_NAMES.items():
         setting = config.settings.get(old)
         if setting is not None and setting.source == "environment":
@@ -301,7 +305,7 @@ def nccl_finds_the_rdma_devices(config: NcclConfig, network: Network) -> Finding
 
 
 @check("nccl-file-missing", "nccl-plugin-missing")
-def files_and_plugins_are_there(config: NcclConfig) -> Findings:
+def files_and_plugins_are_there(config: NcclConfig, environment: Environment | None) -> Findings:
     for name, path in config.missing.items():
         yield found("nccl-file-missing", on=name, name=name, path=path, source=config.settings[name].source)
     for name, there in config.plugins.items():

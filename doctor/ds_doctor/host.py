@@ -16,8 +16,9 @@ from typing import Any
 
 import msgspec
 
-from .model import TROUBLES, Absent, Denied, Malformed, Reason, TimedOut, Trouble
+from .model import TROUBLES, Absent, Denied, Malformed, Reason, TimedOut, Trouble, Unseen
 
+KERNELS = ("proc", "sys", "dev", "run")  # folders of the root that the running system fills
 READ_LIMIT = 4 << 20  # bytes; a configuration file beyond this is not one
 NAMES_LIMIT = 200_000  # entries of one folder
 OUTPUT_LIMIT = 1 << 20  # bytes of one command's output
@@ -25,11 +26,13 @@ _running: set[int] = set()  # process groups of commands that have not been seen
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user asked to be judged: the launch command, the interpreter, the model folder (None: not given)."""
+    """What the user asked to be judged: the launch command, the interpreter, the model folder, another root's files
+    instead of this host (None: not given)."""
 
     command: tuple[str, ...] = ()
     python: str | None = None
     model: str | None = None
+    root: str | None = None
 
 
 class Stat(msgspec.Struct, frozen=True, kw_only=True):
@@ -414,6 +417,18 @@ class RootedHost(Host):
     def __init__(self, root: str, asked: Asked | None = None) -> None:
         super().__init__(asked, env={})
         self.root = os.path.realpath(root)
+        self.empty = {top for top in KERNELS if not self._shows(top)} if not self.live else set()
+
+    def _shows(self, top: str) -> bool:
+        try:
+            return bool(os.listdir(f"{self.root}/{top}"))
+        except OSError as e:
+            return e.errno not in (errno.ENOENT, errno.ENOTDIR)
+
+    def _call(self, op: str, *args: Any) -> Any:
+        if op != "real" and self.empty.intersection(str(args[0]).split("/", 2)[1:2]):
+            raise Unseen("not-under-root")  # a disk or an image: what the kernel would show is not in it
+        return super()._call(op, *args)
 
     def _inside(self, path: str, last: bool = True) -> str:
         return self.root + self._resolve(path, last)
@@ -446,10 +461,10 @@ class RootedHost(Host):
         return self._resolve(path)
 
     def _may(self, path: str, what: str) -> bool:
-        raise Absent("not-under-root")
+        raise Unseen("not-under-root")
 
     def _run(self, argv: list[str], timeout_s: float) -> Output:
-        raise Absent("not-under-root")
+        raise Unseen("not-under-root")
 
 
 # -- recorded calls: run a parser again without the machine --------------------------------------------------------
@@ -461,7 +476,10 @@ def _key(op: str, args: tuple[Any, ...]) -> str:
     # A limit or time-out is how it was asked, not what was asked.
     if op in ("read", "run", "run_own"):
         args = args[:1]
-    return op + " " + msgspec.json.encode(args).decode()
+    try:
+        return op + " " + msgspec.json.encode(args).decode()
+    except UnicodeEncodeError:  # a file's name that is not UTF-8
+        return f"{op} {args!r}"
 
 
 def record(host: Host, calls: dict[str, Any]) -> Host:

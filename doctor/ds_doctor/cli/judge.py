@@ -135,13 +135,15 @@ def _check(options: Options) -> list[tuple[str, str]]:
 
 def _folder(option: str, path: str) -> None:
     try:
-        os.listdir(path)
+        names = os.listdir(path)
     except NotADirectoryError:
         raise Usage(f"{option} {path}: not a folder") from None
     except FileNotFoundError:
         raise Usage(f"{option} {path}: does not exist") from None
     except (OSError, ValueError) as e:
         raise Usage(f"{option} {path}: {getattr(e, 'strerror', None) or e}") from None
+    if not {"etc", "usr"}.intersection(names):  # a mount that is not there, a slip of the hand
+        raise Usage(f"{option} {path}: no root of a Linux system (it holds neither etc nor usr)")
 
 
 def _exclude(**options: str | None) -> None:
@@ -170,7 +172,8 @@ def _asked(options: Options) -> tuple[Asked, snapshot.Snapshot | None]:
     if model is not None and options.root is None and os.path.lexists(model):  # else it may be a hub id
         model = files.absolute("--model", model)
     python = _python(options.python, options.root)
-    return Asked(command=redact(options.command), python=python, model=model), None
+    root = files.absolute("--root", options.root) if options.root is not None else None
+    return Asked(command=redact(options.command), python=python, model=model, root=root), None
 
 
 def _python(python: str | None, root: str | None) -> str | None:

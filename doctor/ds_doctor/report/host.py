@@ -85,4 +85,5 @@ def target_doc(asked: Asked, outcomes: Mapping[type, Outcome]) -> TargetDoc:
         engine=None,
         python=clean(python.python if python else asked.python),
         model=clean(asked.model),
+        root=clean(asked.root),
     )

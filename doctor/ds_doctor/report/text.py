@@ -110,6 +110,8 @@ def _host(page: _Page, report: Report) -> None:
     ]
     page.add()
     page.block(page.word("host"), " · ".join(w for w in where if w) or "?", 0)
+    if target.root:
+        page.block("", page.word("root", what=target.root), 0)
     aim = [
         f"{target.python} ({host.python_version})" if target.python and host.python_version else target.python,
         f"torch {host.torch}" if host.torch else None,
