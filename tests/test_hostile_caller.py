@@ -211,3 +211,14 @@ def test_a_value_reaches_the_terminal_without_control_characters_and_in_sane_len
         ).stdout
         assert out and "\x1b" not in out and "\x07" not in out
         assert len(out) < 150_000
+
+
+def test_an_interpreter_that_hangs_is_named_also_when_the_whole_time_is_short(tmp_path: Path) -> None:
+    python = tmp_path / "slow-python"
+    python.write_text("#!/bin/sh\nexec sleep 60\n")
+    python.chmod(0o755)
+    argv = [sys.executable, "-m", "ds_doctor", "run", "--only", "cuda", "--python", str(python), "--timeout", "2"]
+    begun = time.monotonic()
+    out = subprocess.run(argv, capture_output=True, text=True, timeout=60).stdout
+    assert time.monotonic() - begun < 4
+    assert "slow-python" in out.partition("Could not be judged")[2]

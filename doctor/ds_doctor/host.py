@@ -125,6 +125,11 @@ class Host:
         """Seconds in which an answer is still of use."""
         return max(0.1, self.deadline - time.monotonic())
 
+    def _command_s(self) -> float:
+        """Seconds for one command: it is given up a little early, so that its probe can say which one it was."""
+        left = self.time_left_s()
+        return max(0.1, left - min(0.3, left / 4))
+
     # -- what a probe may ask -------------------------------------------------------------------------------
 
     def read(self, path: str, limit: int = READ_LIMIT) -> bytes:
@@ -178,7 +183,7 @@ class Host:
 
     def run(self, argv: list[str], timeout_s: float = 5.0) -> Output:
         """Run a command without shell or input; its whole process group is killed when the time is up."""
-        output: Output = self._call("run", argv, min(timeout_s, self.time_left_s()))
+        output: Output = self._call("run", argv, min(timeout_s, self._command_s()))
         return output
 
     def run_own(self, script: str, timeout_s: float) -> Output:
@@ -186,7 +191,7 @@ class Host:
 
         It starts isolated: neither PYTHONPATH nor site-packages' start-up files take part.
         """
-        output: Output = self._call("run_own", script, min(timeout_s, self.time_left_s()))
+        output: Output = self._call("run_own", script, min(timeout_s, self._command_s()))
         return output
 
     def user_id(self) -> int:
