@@ -112,10 +112,11 @@ class _Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Changed(msgspec.Struct, frozen=True):
-    """A catalogue with a site's file laid over it: the rules turned off, and the conditions of those added."""
+    """A catalogue with a site's file laid over it: the rules turned off or given a level, the conditions of those added."""
 
     catalogue: Catalogue
     off: frozenset[str]
+    on: frozenset[str]
     when: dict[str, tuple[dict[str, Any], ...]]
 
 
@@ -271,7 +272,8 @@ def changed(catalogue: Catalogue, data: bytes, where: str) -> Changed:
     for name, text in file.reason.items():
         _check_text(text, f"{where}: reason.{name}")
     words = Catalogue(catalogue.schema, catalogue.date, rules, {**catalogue.reason, **file.reason})
-    return Changed(words, frozenset(off), when)
+    on = frozenset(name for name, change in file.rule.items() if change.level is not None) - off
+    return Changed(words, frozenset(off), on, when)
 
 
 def _added(name: str, given: dict[str, Any], where: str) -> Rule:

@@ -107,8 +107,10 @@ def _disagreement(plugin: Plugin, words: cat.Catalogue, owner: Mapping[str, str]
     return None
 
 
-def with_site(doctor: Doctor, data: bytes, where: str) -> tuple[Doctor, frozenset[str]]:
-    """The doctor with a site's file laid over it, and the rules that it turns off. CatalogueError for a bad file."""
+def with_site(
+    doctor: Doctor, data: bytes, where: str, off: frozenset[str] = frozenset()
+) -> tuple[Doctor, frozenset[str]]:
+    """The doctor with a site's file laid over it, and the rules that are off: a later file wins. CatalogueError for a bad one."""
     from .site import Condition, ConditionError, site_check
 
     new = cat.changed(doctor.catalogue, data, where)
@@ -119,7 +121,7 @@ def with_site(doctor: Doctor, data: bytes, where: str) -> tuple[Doctor, frozense
         except (ConditionError, msgspec.ValidationError) as e:
             said = str(e) if isinstance(e, ConditionError) else f"rule.{rule}: when: {e}"
             raise cat.CatalogueError(f"{where}: {said}") from None
-    return Doctor(tuple(checks), new.catalogue, doctor.errors, doctor.plugins), new.off
+    return Doctor(tuple(checks), new.catalogue, doctor.errors, doctor.plugins), (off - new.on) | new.off
 
 
 # -- choosing ------------------------------------------------------------------------------------------------------

@@ -202,10 +202,9 @@ def _site_rules(doctor: engine.Doctor, paths: Iterable[str]) -> tuple[engine.Doc
     for path in paths:
         data = files.read("--rules", path, catalogue.RULES_LIMIT)
         try:
-            doctor, more = engine.with_site(doctor, data, f"--rules {path}")
+            doctor, off = engine.with_site(doctor, data, f"--rules {path}", off)
         except catalogue.CatalogueError as e:
             raise Usage(str(e)) from None
-        off |= more
     return doctor, off
 
 

@@ -94,7 +94,7 @@ def _verdict(page: _Page, report: Report) -> None:
     )
     verdict = page.paint(page.word("verdict." + report.verdict), report.verdict)
     page.add(f"ds-doctor {report.tool.version}: {verdict} - {page.word('says.' + report.verdict)}")
-    for line in wrap(counts, page.width - 2):
+    for line in wrap(counts, page.width - 2) if counts else ():
         page.add("  " + line)
 
 
