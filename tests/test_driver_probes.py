@@ -139,3 +139,17 @@ def test_any_text_is_a_fact_or_a_trouble(text: str) -> None:
 )
 def test_the_kernel_modules_version_and_flavour_are_told(line: str, said: tuple[str, str]) -> None:
     assert kernel_module.parse_version(line + "\nGCC version:  gcc version 12.3.0\n") == said
+
+
+def test_a_pci_bus_that_cannot_be_read_is_no_host_without_gpus(tmp_path: Path) -> None:
+    (tmp_path / "proc/bus/pci").mkdir(parents=True)
+    folder = tmp_path / "sys/bus/pci/devices/0000:01:00.0"
+    folder.mkdir(parents=True)
+    for junk in ("", "junk\n", "0000\t10de2335\t0\n", "0000\t80860d57\t0\nx\n"):
+        (tmp_path / "proc/bus/pci/devices").write_text(junk)
+        (folder / "vendor").write_text("0x10de\n")
+        (folder / "class").write_text("0x030200\n")
+        assert len(pci.pci(RootedHost(str(tmp_path))).gpus) == 1
+        (folder / "vendor").write_bytes(b"\xff")
+        with pytest.raises(Trouble):
+            pci.pci(RootedHost(str(tmp_path)))

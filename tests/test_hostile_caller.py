@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -222,3 +223,16 @@ def test_an_interpreter_that_hangs_is_named_also_when_the_whole_time_is_short(tm
     out = subprocess.run(argv, capture_output=True, text=True, timeout=60).stdout
     assert time.monotonic() - begun < 4
     assert "slow-python" in out.partition("Could not be judged")[2]
+
+
+def test_words_of_the_host_and_the_launch_command_steer_no_terminal(tmp_path: Path) -> None:
+    evil = "\x1b[2J\x9b5m\u202e" + "x" * 5000
+    facts = {"system": {"value": {"hostname": evil, "os_name": evil, "kernel": evil, "machine": evil}}}
+    asked = {"command": ["vllm", "serve", evil[:20]], "model": evil[:20]}
+    snapshot = {"schema": "ds-doctor.snapshot/1", "tool": {}, "recorded_at": "", "asked": asked, "facts": facts}
+    (tmp_path / "s.json").write_text(json.dumps(snapshot))
+    argv = [sys.executable, "-m", "ds_doctor", "run", "--replay", str(tmp_path / "s.json")]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    assert done.stderr == "" and "serve" in done.stdout
+    assert not {c for c in done.stdout if not c.isprintable() and c != "\n"}
+    assert max(map(len, done.stdout.splitlines())) < 500

@@ -207,7 +207,7 @@ def settings_are_ones_that_nccl_reads(config: NcclConfig, environment: Environme
     for line in config.odd:
         yield found("nccl-conf-line", on=f"{line.path}:{line.line}", path=line.path, line=line.line, name=line.name)
     if config.unreadable:
-        yield undecided("nccl-conf-line", "file-denied", path=config.unreadable[0])
+        yield undecided("nccl-conf-line", "nccl-conf-unread", path=config.unreadable[0])
 
 
 @check("nccl-algo-rejected")

@@ -15,6 +15,11 @@ _PIECES = re.compile(r"\s+|[^\s\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]+|.", re.
 _NOT_FIRST = frozenset("，。；：！？、）》」』”’％,.;:!?)%…")
 
 
+def printable(text: str) -> str:
+    """Without what steers a terminal, whoever wrote it there."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 def cells(text: str) -> int:
     """How many terminal cells a text takes."""
     if text.isascii():
@@ -29,7 +34,7 @@ def wrap(text: str, width: int) -> list[str]:
     lines: list[str] = []
     line = ""
     used = 0
-    for piece in _PIECES.findall(" ".join(text.split())):
+    for piece in _PIECES.findall(printable(" ".join(text.split()))):
         n = cells(piece)
         if piece == " ":
             if line:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..model import Lang, Status
 from .document import Report, ResultDoc, StepDoc
-from .layout import cells, pad, table, wrap
+from .layout import cells, pad, printable, table, wrap
 from .words import word
 
 _COLOR = {
@@ -211,7 +211,7 @@ def _command(page: _Page, label: str, command: str, number: str = "") -> None:
     """Commands are never wrapped: they are there to be copied."""
     for i, line in enumerate(command.splitlines() or [""]):
         lead = number + "$ " if i == 0 else " " * (len(number) + 2)
-        page.add("  " + pad(label if i == 0 else "", _LABEL) + lead + line)
+        page.add("  " + pad(label if i == 0 else "", _LABEL) + lead + printable(line))
 
 
 def _unjudged(page: _Page, report: Report, quiet: bool) -> None:
