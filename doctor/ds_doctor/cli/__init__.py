@@ -81,7 +81,10 @@ def _what(e: Exception) -> str:
     while place is not None and place.tb_next is not None:
         place = place.tb_next
     where = f" ({place.tb_frame.f_code.co_filename}:{place.tb_lineno})" if place is not None else ""
-    return f"{type(e).__name__}{f': {e}' if str(e) else ''}{where}"
+    hint = ""
+    if isinstance(e, ImportError):
+        hint = f"; is it installed for this Python ({sys.version_info[0]}.{sys.version_info[1]}), and whole?"
+    return f"{type(e).__name__}{f': {e}' if str(e) else ''}{where}{hint}"
 
 
 def _open_streams() -> None:
