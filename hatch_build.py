@@ -16,10 +16,10 @@ class CompileCatalogue(BuildHookInterface):  # type: ignore[type-arg]
         root = Path(self.root)
         sys.path.insert(0, str(root / "doctor"))
         try:
-            from ds_doctor import catalogue
+            from ds_doctor import compiled
         finally:
             sys.path.pop(0)
         target = Path(self.directory) / "rules.json"
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(catalogue.compiled((root / "rules.toml").read_bytes(), "rules.toml"))
+        target.write_bytes(compiled.compile_((root / "rules.toml").read_bytes(), "rules.toml"))
         build_data["force_include"][str(target)] = "ds_doctor_checks/rules.json"

@@ -97,7 +97,6 @@ def faults() -> list[Fault]:
         Fault(
             "HOME=/proc",
             ("cuda-cache-unwritable",),
-            may=("cuda-build-folder-unwritable",),
             env={"HOME": "/proc", "XDG_CACHE_HOME": None},
         ),
         Fault(

@@ -79,14 +79,25 @@ def lay_over(below: Any, above: Any) -> Any:
     return above
 
 
+def take_out(place: Any, path: str) -> None:
+    """Delete what the dotted path leads to; a key may hold dots itself (`loader.picked.libcuda.so.1`)."""
+    if isinstance(place, list):
+        head, _, rest = path.partition(".")
+        if rest:
+            take_out(place[int(head)], rest)
+        else:
+            del place[int(head)]
+    elif path in place:
+        del place[path]
+    else:
+        head = next(k for k in place if path.startswith(f"{k}."))
+        take_out(place[head], path[len(head) + 1 :])
+
+
 def case_outcomes(case: Case, checks: list[Check], always: Iterable[type] = ()) -> dict[type, Outcome]:
     facts = copy.deepcopy(base_facts(case.base)) if case.base else {}
     for path in case.unset:
-        *way, last = path.split(".")
-        place: Any = facts
-        for step in way:
-            place = place[int(step)] if isinstance(place, list) else place[step]
-        del place[last]
+        take_out(facts, path)
     for name, value in case.facts.items():
         facts[name] = lay_over(facts.get(name, {}), value)
     wanted = {snapshot.key(f): f for f in [*engine.wanted(checks), *always]}

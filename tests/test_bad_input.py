@@ -50,6 +50,7 @@ def one_line(done: subprocess.CompletedProcess[str], status: int, says: str) -> 
         (["run", "--root", "/etc/passwd"], "--root /etc/passwd: not a folder"),
         (["run", "--python", "/none/python"], "--python /none/python: does not exist"),
         (["run", "--python", "/etc/passwd"], "--python /etc/passwd: not an executable file"),
+        (["run", "--python", "/bin/ls"], "--python: /bin/ls"),
         (["run", "--root", "/", "--replay", "x"], "exclude each other"),
         (["run", "--record", "x", "--replay", "x"], "exclude each other"),
         (["run", "--replay", "/none"], "--replay /none: No such file"),
@@ -141,6 +142,15 @@ def test_a_site_changes_a_level_and_turns_a_rule_off(tmp_path: Path) -> None:
     assert status("fail") == (1, ["fail"])
     assert status("warn")[1] == ["warn"]
     assert status("off")[1] == ["left out"]
+
+
+def test_a_python_that_is_none_is_never_started(tmp_path: Path) -> None:
+    for name in ("serve.sh", "python3"):
+        script = tmp_path / name
+        script.write_text(f"#!/bin/sh\necho started >> {tmp_path}/{name}.mark\n")
+        script.chmod(0o755)
+        one_line(run("run", "--python", str(script)), 2, str(script))
+    assert not (tmp_path / "serve.sh.mark").exists()
 
 
 def test_a_snapshot_in_a_fifo_is_refused_at_once(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def page(lang: Lang) -> str:
                 lines.append(f"{word('verify', lang)}: `{rule.verify}`\n")
             for claim in rule.claims:
                 lines.append(
-                    f"- {word('claim', lang)}: {claim.says.say(lang)} **{word('standing.' + claim.standing, lang)}** {claim.truth.say(lang)}"
+                    f"- {word('claim', lang)}: {claim.says.say(lang)} **{word('standing.' + claim.standing, lang)}** {claim.truth.say(lang)} ({'; '.join(claim.sources)})"
                 )
             if rule.claims:
                 lines.append("")

@@ -36,7 +36,9 @@ def _loader(*folders: str) -> Loader:
 
 def _rules(facts: Loader, name: str = "NVIDIA H200") -> list[str]:
     nvml = Nvml(driver=DRIVER, gpus=(Gpu(index=0, name=name),))
-    said: list[Finding | Verdict] = list(judge(facts, KernelModule(version=DRIVER, flavour="open"), nvml, None, None))
+    said: list[Finding | Verdict] = list(
+        judge(facts, KernelModule(version=DRIVER, flavour="open"), nvml, None, None, None)
+    )
     return [w.rule for w in said if isinstance(w, Finding)]
 
 

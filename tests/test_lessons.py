@@ -156,3 +156,11 @@ def test_an_error_on_the_screen_never_ends_with_0(tmp_path: Path) -> None:
     (tmp_path / "bad-1.dist-info" / "entry_points.txt").write_text("[ds_doctor.checks]\nbad = no_such_package\n")
     done = run("run", "--only", "driver-nouveau", PYTHONPATH=str(tmp_path))
     assert "ERROR" in done.stdout and done.returncode in (1, 3)
+
+
+def test_the_variables_in_front_of_a_command_are_judged() -> None:
+    argv = ["run", "--format", "json", "--only", "arch-list-invalid", "--"]
+    done = run(*argv, "TORCH_CUDA_ARCH_LIST=nonsense", "vllm", "serve", "/none", TORCH_CUDA_ARCH_LIST="9.0")
+    report = json.loads(done.stdout)
+    assert report["target"]["engine"] == "vllm"
+    assert [r["status"] for r in report["results"]] != ["pass"]

@@ -140,3 +140,30 @@ WORDS = st.sampled_from(
 @given(st.lists(st.one_of(WORDS, st.text(max_size=12)), max_size=14))
 def test_any_words_at_all_are_read_without_an_error(words: list[str]) -> None:
     parse(tuple(words))
+
+
+@pytest.mark.parametrize(
+    "command, model",
+    [
+        ("vllm serve /m --port 1", "/m"),
+        ("/opt/venv/bin/vllm serve org/name", "org/name"),
+        ("vllm serve --model /m", "/m"),
+        ("vllm serve --port 1", None),
+        ("HF_HOME=/x vllm serve /m", "/m"),
+        ("env A=b vllm serve /m", "/m"),
+        ("python -m vllm.entrypoints.openai.api_server --model=/m", "/m"),
+        ("python3 -m sglang.launch_server --model-path /m --tp 2", "/m"),
+        ("python3 -m sglang.launch_server --model_path=/m", "/m"),
+        ("docker run --gpus all vllm/vllm-openai --model /m", "/m"),
+        ("sudo docker run image --model /m", "/m"),
+        ("nvidia-smi", None),
+        ("", None),
+    ],
+)
+def test_the_model_of_a_command_is_found(command: str, model: str | None) -> None:
+    assert parse(tuple(command.split())).model == model
+
+
+@given(st.lists(st.text(max_size=8) | st.sampled_from(["--model", "serve", "vllm", "=", "--", "A=b", "env"])))
+def test_any_command_is_parsed(words: list[str]) -> None:
+    parse(tuple(words))

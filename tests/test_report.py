@@ -155,6 +155,11 @@ def test_wrapping_counts_chinese_characters_as_two_cells() -> None:
             lines = wrap(text, width)
             assert "".join("".join(lines).split()) == "".join(text.split())
             assert all(cells(line) <= width + 2 or " " not in line for line in lines)
+    assert not any(
+        line.endswith("（")
+        for width in range(8, 40)
+        for line in wrap("虚拟机（firecracker）与容器（docker）" * 5, width)
+    )
     assert not any(line.startswith(("，", "。")) for line in wrap("驱动版本过旧，无法运行。" * 9, 23))
 
 

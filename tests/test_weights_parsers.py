@@ -14,7 +14,7 @@ from ds_doctor.model import Malformed
 from ds_doctor.probes import _safetensors, _shard_index, _weight_file
 from ds_doctor.probes._folder_look import parse_config
 from ds_doctor.probes._folder_names import is_weights, numbering
-from ds_doctor.probes._model_place import hub_cache, parse_command
+from ds_doctor.probes._model_place import hub_cache
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -190,33 +190,6 @@ def test_numbers_that_are_there_and_missing_make_up_the_total(names: list[str]) 
     for one in numbering(names):
         assert one.present + one.missing.count == one.total
         assert len(one.missing.first) == min(one.missing.count, 5)
-
-
-@pytest.mark.parametrize(
-    "command, model",
-    [
-        ("vllm serve /m --port 1", "/m"),
-        ("/opt/venv/bin/vllm serve org/name", "org/name"),
-        ("vllm serve --model /m", "/m"),
-        ("vllm serve --port 1", None),
-        ("HF_HOME=/x vllm serve /m", "/m"),
-        ("env A=b vllm serve /m", "/m"),
-        ("python -m vllm.entrypoints.openai.api_server --model=/m", "/m"),
-        ("python3 -m sglang.launch_server --model-path /m --tp 2", "/m"),
-        ("python3 -m sglang.launch_server --model_path=/m", "/m"),
-        ("docker run --gpus all vllm/vllm-openai --model /m", None),
-        ("sudo docker run image --model /m", None),
-        ("nvidia-smi", None),
-        ("", None),
-    ],
-)
-def test_the_model_of_a_command_is_found(command: str, model: str | None) -> None:
-    assert parse_command(tuple(command.split())).model == model
-
-
-@given(st.lists(st.text(max_size=8) | st.sampled_from(["--model", "serve", "vllm", "=", "--", "A=b", "env"])))
-def test_any_command_is_parsed(words: list[str]) -> None:
-    parse_command(tuple(words))
 
 
 def test_the_hub_cache_is_where_huggingface_hub_puts_it() -> None:

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from ds_doctor.api import NotApplicable
 from ds_doctor.probes.cdi import Cdi, CdiSpec
 from ds_doctor.probes.docker import DaemonFile, Docker
+from ds_doctor.probes.kernel_module import KernelModule
+from ds_doctor.probes.loader import Loader
 from ds_doctor.probes.system import System
 from ds_doctor.probes.toolkit import Toolkit, ToolkitConfig
 
@@ -127,6 +129,17 @@ def in_force(cdi: Cdi) -> list[CdiSpec]:
         used += [s for s in here if not s.devices or {(s.kind, d) for d in s.devices} - taken]
         taken |= {(s.kind, d) for s in here for d in s.devices}
     return used
+
+
+def is_stale(spec: CdiSpec, module: KernelModule | None) -> bool:
+    """Whether the specification names the libraries of another driver than the running one."""
+    return module is not None and bool(spec.drivers) and module.version not in spec.drivers
+
+
+def is_of_installed_driver(spec: CdiSpec, loader: Loader | None) -> bool:
+    """Whether the specification names the driver whose libraries are installed, which may not run yet."""
+    picked = loader.picked.get("libnvidia-ml.so.1") if loader is not None else None
+    return picked is not None and picked.version is not None and picked.version in spec.drivers
 
 
 def doubled(cdi: Cdi) -> list[tuple[CdiSpec, CdiSpec, list[str]]]:

@@ -13,10 +13,11 @@ from ds_doctor.probes.pci import Pci, PciGpu
 from ds_doctor.probes.python_env import Packages, TorchBuild
 from ds_doctor.probes.system import System
 
-from ._compat import cuda_of_tag, number
-from ._gpus import gpus_of, line_of, visible
+from ._compat import branch, cuda_of_tag, full_driver, number, oldest_cuda
+from ._gpus import architecture_of_pci, gpus_of, line_of, visible
 
 NVIDIA_MAJOR = 195  # of /dev/nvidiactl and /dev/nvidia<n>: NV_MAJOR_DEVICE_NUMBER in the kernel module's nv.h
+NEWER_THAN_HOPPER = ("Blackwell",)
 OTHER_DRIVERS = ("nouveau", "nova", "nova_core", "NovaCore")
 
 
@@ -44,6 +45,21 @@ def hidden(nodes: DeviceNodes | None, system: System | None) -> bool:
 def here(pci: Pci) -> tuple[PciGpu, ...]:
     """The GPUs that are not handed to virtual machines, whole or in parts."""
     return tuple(g for g in pci.gpus if g.driver != "vfio-pci" and not g.virtual)
+
+
+def missing_nodes(nodes: DeviceNodes | None, kernel: KernelModule | None, system: System | None) -> list[str]:
+    """The device files without which NVML cannot start and that nothing makes when they are wanted."""
+    if nodes is None or kernel is None or "nvmap" in nodes.nodes:
+        return []
+    made = nodes.on_demand and not in_container(system)
+    return [] if made or "nvidiactl" in nodes.nodes else ["nvidiactl"]
+
+
+def withheld(capability: str, environment: Environment | None, system: System | None) -> bool:
+    """Whether NVIDIA_DRIVER_CAPABILITIES keeps the libraries of a capability (compute, utility) out of this container."""
+    given = environment.variables.get("NVIDIA_DRIVER_CAPABILITIES", "") if environment is not None else ""
+    named = {part.strip() for part in given.split(",") if part.strip()}
+    return in_container(system) and bool(named) and "all" not in named and capability not in named
 
 
 def driver_of(kernel: KernelModule | None, nvml: Nvml | None) -> str | None:
@@ -74,6 +90,36 @@ def bad_nodes(nodes: DeviceNodes | None) -> list[str]:
         return []
     matter = {n: d for n, d in nodes.nodes.items() if re.fullmatch(r"nvidia(\d+|ctl|-uvm)", n)}
     return [n for n, d in matter.items() if wrong(n, d, nodes.majors) or d.usable is False]
+
+
+# -- which GPUs the driver takes -----------------------------------------------------------------------------------------
+
+
+def library_version(loader: Loader | None) -> str | None:
+    """The version of the installed driver by its libraries; "" where they are there and do not say it."""
+    picked = loader.picked.get("libnvidia-ml.so.1") if loader is not None else None
+    return (picked.version or "") if picked is not None else None
+
+
+def oldest_branch() -> int:
+    """The first branch that knows the GPUs after Hopper; 0 where the tables do not tell."""
+    first = oldest_cuda("10.0")
+    full = full_driver(first[0]) if first is not None else None
+    return branch(full) if full is not None else 0
+
+
+def too_old_for(gpus: tuple[PciGpu, ...], driver: str | None) -> tuple[PciGpu, ...]:
+    """The GPUs that are newer than the driver."""
+    if not driver or branch(driver) >= oldest_branch():
+        return ()
+    return tuple(g for g in gpus if architecture_of_pci(g.device) in NEWER_THAN_HOPPER)
+
+
+def refused(gpu: PciGpu, kernel: KernelModule) -> bool:
+    """Whether the loaded module leaves the GPU alone: it is too old for it, or is the closed one, which takes no Blackwell."""
+    if architecture_of_pci(gpu.device) not in NEWER_THAN_HOPPER:
+        return False
+    return bool(too_old_for((gpu,), kernel.version)) or kernel.flavour == "proprietary"
 
 
 # -- libcuda ---------------------------------------------------------------------------------------------------------

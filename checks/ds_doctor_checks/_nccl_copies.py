@@ -36,6 +36,22 @@ def pinned(packages: Packages) -> tuple[str, str] | None:
     return "nvidia-nccl-cu13" if version(torch.version) >= CU13 else "nvidia-nccl-cu12", exact
 
 
+def is_foreign(copies: NcclCopies) -> bool:
+    """Whether torch gets another copy than the one of its own wheels."""
+    return copies.torch is not None and copies.own is not None and copies.torch.real != copies.own.real
+
+
+def is_too_old(copies: NcclCopies, packages: Packages | None) -> bool:
+    """Whether the copy that torch gets is older by a minor version than the one that it requires."""
+    try:
+        pin = pinned(packages) if packages is not None else None
+    except NotApplicable:
+        return False
+    if pin is None or copies.torch is None or copies.torch.version is None:
+        return False
+    return version(copies.torch.version)[:2] < version(pin[1])[:2]
+
+
 def used(copies: NcclCopies, packages: Packages) -> list[NcclCopy]:
     """The copies that torch or an installed engine would load."""
     reals = {copies.torch.real} if copies.torch else set()

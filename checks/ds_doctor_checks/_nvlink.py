@@ -8,12 +8,12 @@ from ds_doctor.probes.nvml import Gpu, Nvml, Pair
 # nvmlGpuP2PStatus_t
 OK = 0
 UNKNOWN = 6
-P2P_WORDS = {
-    1: "chipset not supported",
-    2: "GPU not supported",
-    3: "IOH topology not supported",
-    4: "disabled by a driver setting",
-    5: "not supported",
+P2P_WORDS = {  # as `nvidia-smi topo -p2p` abbreviates and explains them
+    1: "CNS, chipset not supported",
+    2: "GNS, GPU not supported",
+    3: "TNS, topology not supported",
+    4: "DR, disabled by regkey",
+    5: "NS, not supported",
 }
 SYSTEM = 50  # NVML_TOPOLOGY_SYSTEM: only over the link between the sockets
 FABRIC_STATES = {1: "not started", 2: "in progress"}

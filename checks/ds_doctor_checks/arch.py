@@ -21,9 +21,7 @@ def torch_understands_the_arch_list(environment: Environment, torch: TorchBuild)
     if value is None:
         return
     for entry in torch_list(value, torch.known_arches, torch.named_arches)[1]:
-        yield found(
-            "arch-list-invalid", on=f"TORCH_CUDA_ARCH_LIST={value}", entry=entry, value=value, torch=torch.version
-        )
+        yield found("arch-list-invalid", on="TORCH_CUDA_ARCH_LIST", entry=entry, value=value, torch=torch.version)
 
 
 @check("arch-list-misses-gpu")
@@ -36,9 +34,7 @@ def arch_list_covers_the_gpus(environment: Environment, torch: TorchBuild, nvml:
         raise NotApplicable("arch-list-refused", variable="TORCH_CUDA_ARCH_LIST", entry=bad[0])
     gpus = _seen(nvml, environment)
     for cc, names in _uncovered(good, gpus):
-        yield found(
-            "arch-list-misses-gpu", on=f"TORCH_CUDA_ARCH_LIST={value}", value=value, cc=cc, gpus=names, want=_want(gpus)
-        )
+        yield found("arch-list-misses-gpu", on="TORCH_CUDA_ARCH_LIST", value=value, cc=cc, gpus=names, want=_want(gpus))
 
 
 @check("arch-flashinfer-list-invalid")
@@ -47,7 +43,7 @@ def flashinfer_understands_its_arch_list(environment: Environment, packages: Pac
     if value is None:
         return
     for entry in flashinfer_list(value)[1]:
-        yield found("arch-flashinfer-list-invalid", on=f"FLASHINFER_CUDA_ARCH_LIST={value}", entry=entry, value=value)
+        yield found("arch-flashinfer-list-invalid", on="FLASHINFER_CUDA_ARCH_LIST", entry=entry, value=value)
 
 
 @check("arch-flashinfer-list-misses-gpu")
@@ -60,9 +56,7 @@ def flashinfer_arch_list_covers_the_gpus(environment: Environment, packages: Pac
         raise NotApplicable("arch-list-refused", variable="FLASHINFER_CUDA_ARCH_LIST", entry=bad[0])
     gpus = _seen(nvml, environment)
     for cc, names in _uncovered(good, gpus):
-        yield found(
-            "arch-flashinfer-list-misses-gpu", on=f"FLASHINFER_CUDA_ARCH_LIST={value}", value=value, cc=cc, gpus=names
-        )
+        yield found("arch-flashinfer-list-misses-gpu", on="FLASHINFER_CUDA_ARCH_LIST", value=value, cc=cc, gpus=names)
 
 
 @check("arch-cmake-list")
@@ -73,10 +67,10 @@ def cmake_arch_list_covers_the_gpus(environment: Environment, nvml: Nvml | None)
         return
     good, bad = read
     if bad:
-        yield found("arch-cmake-list", on=f"CUDAARCHS={value}", value=value, lacks=bad[0] or '""')
+        yield found("arch-cmake-list", on="CUDAARCHS", value=value, lacks=bad[0] or '""')
         return
     for cc, _ in _uncovered(good, _seen(nvml, environment)):
-        yield found("arch-cmake-list", on=f"CUDAARCHS={value}", value=value, lacks=cc)
+        yield found("arch-cmake-list", on="CUDAARCHS", value=value, lacks=cc)
 
 
 @check("arch-torch-misses-gpu", "arch-torch-ptx-only")

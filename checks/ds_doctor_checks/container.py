@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, undecided
+from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, not_applicable, undecided
 from ds_doctor.probes.account import Account, Temp
 from ds_doctor.probes.cdi import Cdi
 from ds_doctor.probes.docker import DaemonFile, Docker
@@ -102,6 +102,8 @@ def nvidia_runtime_is_declared(docker: Docker, toolkit: Toolkit, system: System)
     if file is not None and file.error is not None:
         yield from unread.daemon_json(docker, "docker-nvidia-runtime-undeclared")
     elif file is None or not any("nvidia" in name for name in file.runtimes):
+        if file is not None and "nvidia" in (file.default_runtime or ""):
+            raise NotApplicable("default-runtime-says")
         path = file.path if file else "/etc/docker/daemon.json"
         yield found("docker-nvidia-runtime-undeclared", on=path, path=path)
 
@@ -118,6 +120,8 @@ def docker_can_hand_gpus_on(
         raise NotApplicable("no-root-docker")
     if toolkit is not None and toolkit.hook is not None:
         return
+    if any("nvidia" in name and r.found is False for f in _readable(docker) for name, r in f.runtimes.items()):
+        raise NotApplicable("runtime-program-says")
     by_hook = shared.gpus_flag_by_hook(docker, cdi, toolkit)
     if by_hook is None:
         raise Undecided("no-docker-version")
@@ -256,13 +260,21 @@ def cdi_spec_is_there(
 
 @check("cdi-spec-stale", "cdi-spec-stale-unused")
 def cdi_spec_is_of_this_driver(
-    cdi: Cdi, module: KernelModule, docker: Docker | None, toolkit: Toolkit | None, system: System
+    cdi: Cdi,
+    module: KernelModule,
+    docker: Docker | None,
+    toolkit: Toolkit | None,
+    loader: Loader | None,
+    system: System,
 ) -> Findings:
     shared.on_the_host(system)
     shared.with_specs(cdi)
     users = shared.cdi_users(cdi, docker, toolkit)
     for spec in shared.in_force(cdi):
-        if spec.drivers and module.version not in spec.drivers:
+        if shared.is_of_installed_driver(spec, loader) and shared.is_stale(spec, module):
+            # An upgraded driver that waits for its reboot: the specification is ahead of the module, not behind.
+            yield not_applicable("cdi-spec-stale", "mismatch-told")
+        elif shared.is_stale(spec, module):
             # Other kinds than nvidia.com/gpu are written by what uses them (device plugin, GPU Operator).
             rule = "cdi-spec-stale" if users or spec.kind != shared.KIND else "cdi-spec-stale-unused"
             yield found(rule, on=spec.path, path=spec.path, named=spec.drivers, driver=module.version)
@@ -271,7 +283,9 @@ def cdi_spec_is_of_this_driver(
 
 
 @check("cdi-path-missing")
-def cdi_paths_are_there(cdi: Cdi, docker: Docker | None, toolkit: Toolkit | None, system: System) -> Findings:
+def cdi_paths_are_there(
+    cdi: Cdi, module: KernelModule | None, docker: Docker | None, toolkit: Toolkit | None, system: System
+) -> Findings:
     shared.on_the_host(system)
     shared.with_specs(cdi)
     users = shared.cdi_users(cdi, docker, toolkit)
@@ -279,7 +293,11 @@ def cdi_paths_are_there(cdi: Cdi, docker: Docker | None, toolkit: Toolkit | None
     yield from unread.specs(cdi, "cdi-path-missing")
     if not used and cdi.specs and not users:
         raise NotApplicable("no-cdi-user")
-    for spec in used:
+    # What a driver upgrade took away is told by cdi-spec-stale, with the same remedy.
+    current = [s for s in used if not shared.is_stale(s, module)]
+    if used and not current:
+        raise NotApplicable("cdi-stale-says")
+    for spec in current:
         if spec.missing:
             yield found(
                 "cdi-path-missing", on=spec.path, path=spec.path, missing=spec.missing_count, first=spec.missing[0]

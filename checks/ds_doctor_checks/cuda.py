@@ -330,8 +330,12 @@ def caches_take_compiled_kernels(caches: Caches, packages: Packages) -> Findings
     for rule in ("cuda-cache-unwritable", "cuda-cache-noexec", "cuda-build-folder-unwritable"):
         if not folders:
             yield not_applicable(rule, "nothing-compiles")
+    at_home = any(f.what in folders - {"torch-extensions"} and f.writable is False for f in caches.folders)
     for folder in caches.folders:
         if folder.what not in folders:
+            continue
+        if folder.what == "torch-extensions" and folder.variable is None and folder.writable is False and at_home:
+            yield not_applicable("cuda-build-folder-unwritable", "cache-says")
             continue
         rule = "cuda-build-folder-unwritable" if folder.what == "torch-extensions" else "cuda-cache-unwritable"
         if folder.writable is None:

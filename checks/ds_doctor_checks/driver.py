@@ -19,7 +19,7 @@ from . import _driver as of
 from ._gpus import architecture_of_pci, gpus_of, label, visible
 
 MEMORY_IN_USE_MIB = 1024  # the driver's own use is in `reserved`; a CUDA context takes about 0.5 GiB
-NEWER_THAN_HOPPER = ("Blackwell",)
+LOST = 15  # NVML_ERROR_GPU_IS_LOST
 
 # -- is there a GPU, and who holds it? -----------------------------------------------------------------------------------
 
@@ -76,7 +76,13 @@ def no_other_driver_holds_the_gpus(pci: Pci) -> Findings:
 
 @check("driver-missing", "driver-not-loaded", "driver-library-missing")
 def the_driver_is_installed_and_loaded(
-    pci: Pci, nvml: Nvml | None, kernel: KernelModule | None, nodes: DeviceNodes, system: System | None
+    pci: Pci,
+    nvml: Nvml | None,
+    kernel: KernelModule | None,
+    nodes: DeviceNodes,
+    system: System | None,
+    loader: Loader | None,
+    environment: Environment | None,
 ) -> Findings:
     if of.on_wsl(system, nodes):
         raise NotApplicable("on-wsl")
@@ -89,12 +95,20 @@ def the_driver_is_installed_and_loaded(
         return
     if kernel is not None:
         if nvml is not None and nvml.error == 12:
+            if of.withheld("utility", environment, system):
+                raise NotApplicable("capabilities-say")
             yield found("driver-library-missing", module=kernel.version)
         return
     if any(g.driver in of.OTHER_DRIVERS for g in gpus):
         raise NotApplicable("other-driver-holds-gpus")
-    if nvml is not None and nvml.error == 12:
+    if of.too_old_for(gpus, of.library_version(loader)):
+        raise NotApplicable("driver-too-old-for-gpu-says")
+    # NVML is not asked where the driver left no trace: then only the loader knows whether its libraries are there.
+    unasked = nvml is None and loader is not None and loader.cache_readable
+    if (nvml is not None and nvml.error == 12) or (unasked and of.library_version(loader) is None):
         yield found("driver-missing", count=len(gpus), bdf=gpus[0].bdf)
+        for rule in ("driver-not-loaded", "driver-library-missing"):
+            yield not_applicable(rule, "driver-missing-says")
     else:
         yield found("driver-not-loaded", count=len(gpus))
 
@@ -142,8 +156,9 @@ def nvml_answers(nvml: Nvml, kernel: KernelModule | None, nodes: DeviceNodes | N
         raise NotApplicable("nvml-not-usable", code=code, detail=nvml.detail)  # the driver's own rules tell
     if of.hidden(nodes, system):
         raise NotApplicable("gpus-not-passed")
-    if code > 0 and of.bad_nodes(nodes):
-        raise NotApplicable("device-nodes-bad", nodes=of.bad_nodes(nodes))
+    bad = of.bad_nodes(nodes) or of.missing_nodes(nodes, kernel, system)
+    if code > 0 and bad:
+        raise NotApplicable("device-nodes-bad", nodes=bad)
     if code == 999:
         rule = "nvml-unknown-error-container" if of.in_container(system) else "nvml-unknown-error"
     else:
@@ -155,13 +170,19 @@ def nvml_answers(nvml: Nvml, kernel: KernelModule | None, nodes: DeviceNodes | N
 
 
 @check("gpu-lost", "gpu-reset-required", "gpu-unreachable")
-def every_gpu_answers(nvml: Nvml) -> Findings:
+def every_gpu_answers(nvml: Nvml, pci: Pci | None) -> Findings:
     if nvml.error is not None:
         raise Undecided("nvml-silent", code=nvml.error, detail=nvml.detail)
     some_answer = any(g.lost is None for g in nvml.gpus)
+    # NVML does not say where a lost GPU sits; where as many are off the bus, they are the same ones.
+    fallen = sum(g.answers is False for g in of.here(pci)) if pci is not None else 0
+    if fallen and fallen >= sum(g.lost == LOST for g in nvml.gpus):
+        yield not_applicable("gpu-lost", "off-the-bus-says")
     for g in nvml.gpus:
-        if g.lost is not None and not (g.lost == 4 and some_answer):  # 4: a GPU that was given to somebody else
-            rule = {15: "gpu-lost", 16: "gpu-reset-required"}.get(g.lost, "gpu-unreachable")
+        if g.lost == LOST and fallen:
+            fallen -= 1
+        elif g.lost is not None and not (g.lost == 4 and some_answer):  # 4: a GPU that was given to somebody else
+            rule = {LOST: "gpu-lost", 16: "gpu-reset-required"}.get(g.lost, "gpu-unreachable")
             yield found(rule, on=label(g), gpu=label(g), index=g.index, code=g.lost)
 
 
@@ -180,12 +201,17 @@ def every_gpu_on_the_bus_is_seen(
     for g in gpus:
         if g.answers is False:
             yield found("gpu-fallen-off-the-bus", on=g.bdf, bdf=g.bdf)
+        elif g.driver is None and kernel is not None and of.refused(g, kernel):
+            yield not_applicable("gpu-unclaimed", "driver-refuses-says")
+        elif g.driver is None and kernel is None:
+            yield not_applicable("gpu-unclaimed", "no-kernel-module")
         elif g.driver is None and kernel is not None:
             yield found("gpu-unclaimed", on=g.bdf, bdf=g.bdf, device=g.device, driver=kernel.version)
-    if nvml is None or nvml.error is not None:
-        yield undecided(
-            "gpu-unseen", "nvml-silent", code=nvml.error if nvml else 12, detail=nvml.detail if nvml else ""
-        )
+    if nvml is None:
+        yield not_applicable("gpu-unseen", "no-driver")
+        return
+    if nvml.error is not None:
+        yield undecided("gpu-unseen", "nvml-silent", code=nvml.error, detail=nvml.detail)
         return
     if of.in_container(system):  # a container sees the PCI functions of all GPUs, also of those it was not given
         if not nvml.gpus and not of.bad_nodes(nodes) and not of.hidden(nodes, system):
@@ -193,7 +219,10 @@ def every_gpu_on_the_bus_is_seen(
         return
     excluded = {*nvml.excluded, *(g.bdf for g in (known.gpus if known else ()) if g.excluded)}
     seen = {g.bdf for g in nvml.gpus} | excluded
-    if of.bad_nodes(nodes) or any(not g.bdf for g in nvml.gpus):
+    if any(not g.bdf for g in nvml.gpus):
+        yield not_applicable("gpu-unseen", "lost-gpu-unplaced")
+        return
+    if of.bad_nodes(nodes):
         yield not_applicable("gpu-unseen", "device-nodes-bad", nodes=of.bad_nodes(nodes))
         return
     for g in gpus:
@@ -264,7 +293,12 @@ def the_device_files_work(
 
 @check("libcuda-missing", "libcuda-stub", "libcuda-compat-older", "libcuda-compat-newer", "libcuda-mismatch")
 def the_loader_picks_the_drivers_libcuda(
-    loader: Loader, kernel: KernelModule | None, nvml: Nvml | None, nodes: DeviceNodes | None, system: System | None
+    loader: Loader,
+    kernel: KernelModule | None,
+    nvml: Nvml | None,
+    nodes: DeviceNodes | None,
+    environment: Environment | None,
+    system: System | None,
 ) -> Findings:
     if kernel is None and (nvml is None or nvml.error is not None):
         raise NotApplicable("no-kernel-module")
@@ -274,14 +308,17 @@ def the_loader_picks_the_drivers_libcuda(
     if library is None:
         if nvml is not None and nvml.error == 12:
             raise NotApplicable("library-not-found")
+        if of.withheld("compute", environment, system):
+            raise NotApplicable("capabilities-say")
         if not loader.cache_readable:
             raise Undecided("ld-cache-unreadable")
         yield found("libcuda-missing")
         for rule in ("libcuda-stub", "libcuda-compat-older", "libcuda-compat-newer", "libcuda-mismatch"):
             yield not_applicable(rule, "libcuda-not-found")
         return
+    how = "ld.so.cache" if library.how == "cache" else library.how
     if of.is_stub(library):
-        yield found("libcuda-stub", path=library.path, how=library.how)
+        yield found("libcuda-stub", path=library.path, how=how)
         return
     if kernel is None:  # WSL: the library is Windows' and carries no version of this driver
         return
@@ -290,7 +327,7 @@ def the_loader_picks_the_drivers_libcuda(
         for rule in compares:
             yield undecided(rule, "libcuda-version-unknown", path=library.path)
         return
-    said = {"path": library.path, "how": library.how, "library": library.version, "module": kernel.version}
+    said = {"path": library.path, "how": how, "library": library.version, "module": kernel.version}
     if library.version == kernel.version:
         return
     if not of.is_compat(library):
@@ -352,21 +389,23 @@ def the_driver_runs_the_cuda_of_the_wheels(
 
 
 @check("driver-too-old-for-gpu", "driver-closed-module")
-def the_driver_fits_the_gpus(pci: Pci, kernel: KernelModule) -> Findings:
+def the_driver_fits_the_gpus(pci: Pci, kernel: KernelModule | None, loader: Loader | None) -> Findings:
     gpus = of.here(pci)
     if not gpus:
         raise NotApplicable("no-gpu")
-    first = compat.oldest_cuda("10.0")
-    oldest = compat.full_driver(first[0]) if first is not None else None
+    # A module that finds no GPU which it knows does not stay loaded: its libraries tell the version all the same.
+    driver = kernel.version if kernel is not None else of.library_version(loader)
+    if driver is None:
+        raise NotApplicable("no-driver")
+    old = of.too_old_for(gpus, driver)
     for g in gpus:
-        architecture = architecture_of_pci(g.device)
-        if architecture not in NEWER_THAN_HOPPER:
-            continue
-        said = {"bdf": g.bdf, "architecture": architecture, "driver": kernel.version}
-        if oldest is not None and compat.branch(kernel.version) < compat.branch(oldest):
-            yield found("driver-too-old-for-gpu", on=g.bdf, **said, oldest=compat.branch(oldest))
-        elif kernel.flavour == "proprietary":
+        said = {"bdf": g.bdf, "architecture": architecture_of_pci(g.device), "driver": driver}
+        if g in old:
+            yield found("driver-too-old-for-gpu", on=g.bdf, **said, oldest=of.oldest_branch())
+        elif kernel is not None and of.refused(g, kernel):
             yield found("driver-closed-module", on=g.bdf, **said)
+    if kernel is None:
+        yield not_applicable("driver-closed-module", "no-kernel-module")
 
 
 @check("driver-branch-ended")

@@ -165,6 +165,7 @@ def _by_file_system(disk: Disk, judged: tuple[str, ...]) -> list[tuple[str, Plac
 
 
 WRITTEN = ("hf-home", "hf-hub", "vllm-cache", "triton-cache", "tmp")
+DOWNLOADED = ("hf-home", "hf-hub")  # whether compiled kernels can be kept is the cuda family's question
 
 
 @check("limits-disk-full", "limits-disk-low")
@@ -178,9 +179,9 @@ def disks_have_room(disk: Disk) -> Findings:
             continue
         free_mib = place.free // MIB
         if free_mib < DISK_FULL_MIB:
-            yield found("limits-disk-full", on=paths, free_mib=free_mib, what="space")
+            yield found("limits-disk-full", on=paths, left=f"{free_mib} MiB")
         elif place.files_free is not None and place.files_free < FILES_LEFT:
-            yield found("limits-disk-full", on=paths, free_mib=free_mib, what="inodes")
+            yield found("limits-disk-full", on=paths, left=f"{place.files_free} inodes")
         elif free_mib < DISK_LOW_MIB:
             yield found("limits-disk-low", on=paths, free_mib=free_mib, need_mib=DISK_LOW_MIB)
 
@@ -189,6 +190,6 @@ def disks_have_room(disk: Disk) -> Findings:
 def caches_can_be_written(disk: Disk) -> Findings:
     if not disk.places:
         raise Undecided("no-disk-read")
-    for paths, place in _by_file_system(disk, tuple(r for r in WRITTEN if r != "tmp")):
+    for paths, place in _by_file_system(disk, DOWNLOADED):
         if place.read_only:
             yield found("limits-cache-read-only", on=paths, at=place.at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, undecided
+from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, not_applicable, undecided
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.nccl import NcclCopies
 from ds_doctor.probes.nccl_config import NcclConfig
@@ -14,7 +14,7 @@ from ds_doctor.probes.python_env import Packages
 
 from . import _nccl_settings as settings
 from ._data import table
-from ._nccl_copies import ENGINES, pinned, used, version
+from ._nccl_copies import ENGINES, is_foreign, is_too_old, pinned, used, version
 
 ALGO_STRICT = (2, 24)  # since then an unknown word in NCCL_ALGO or NCCL_PROTO is an error (user guide)
 OLD_TORCH_NAMES = {  # torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp, since torch 2.2
@@ -48,9 +48,11 @@ def torch_finds_nccl(copies: NcclCopies) -> Findings:
 
 
 @check("nccl-preloaded", "nccl-shadowed")
-def torch_gets_its_own_nccl(copies: NcclCopies) -> Findings:
+def torch_gets_its_own_nccl(copies: NcclCopies, packages: Packages | None) -> Findings:
     if copies.links in (None, "none"):
         raise NotApplicable("nccl-no-torch" if copies.links is None else "nccl-torch-cpu")
+    if is_foreign(copies) and is_too_old(copies, packages):
+        raise NotApplicable("nccl-too-old-says")
     own = copies.own
     for one in copies.copies:
         if one.real in copies.preloaded and (own is None or one.real != own.real):
@@ -63,7 +65,7 @@ def torch_gets_its_own_nccl(copies: NcclCopies) -> Findings:
                 own=own.version or "?" if own else "?",
             )
     torch = copies.torch
-    if torch and own and torch.real != own.real and torch.real not in copies.preloaded:
+    if torch and own and is_foreign(copies) and torch.real not in copies.preloaded:
         yield found(
             "nccl-shadowed",
             on=torch.path,
@@ -118,13 +120,16 @@ def nccl_is_the_one_torch_was_built_with(copies: NcclCopies, packages: Packages)
     torch = packages.packages["torch"].version
     data = {
         "path": copies.torch.path,
+        "how": copies.torch_how or "-",
         "version": copies.torch.version,
         "pinned": pin[1],
         "torch": torch,
         "wheel": pin[0],
     }
-    if has[:2] < want[:2]:
+    if is_too_old(copies, packages):
         yield found("nccl-too-old", on=copies.torch.path, **data, python=packages.python)
+    elif has != want and is_foreign(copies):
+        yield not_applicable("nccl-not-the-pinned", "nccl-foreign-says")
     elif has != want:
         yield found("nccl-not-the-pinned", on=copies.torch.path, **data, python=packages.python)
 
@@ -267,13 +272,13 @@ def nccl_finds_a_socket_interface(config: NcclConfig, network: Network) -> Findi
     names = [i.name for i in network.interfaces]
     running = [i.name for i in settings.usable(network.interfaces)]
     if not settings.matches(setting.value, running):
+        down = [f"{n} (down)" for n in settings.matches(setting.value, names)]
         yield found(
             "nccl-interface-missing",
             on="NCCL_SOCKET_IFNAME",
             value=setting.value,
             source=setting.source,
-            down=", ".join(settings.matches(setting.value, names)) or "-",
-            interfaces=", ".join(n for n in running if n != "lo")[:200] or "lo",
+            interfaces=", ".join([*(n for n in running if n != "lo"), *down])[:200] or "lo",
         )
 
 

@@ -103,8 +103,16 @@ def _as_built(gpu: Gpu, siblings: list[Gpu]) -> Findings:
 
 
 @check("nvlink-no-p2p", "nvlink-pcie-no-p2p", "nvlink-none")
-def gpus_reach_each_other(nvml: Nvml | None, environment: Environment | None, launch: Launch | None) -> Findings:
+def gpus_reach_each_other(
+    nvml: Nvml | None,
+    environment: Environment | None,
+    launch: Launch | None,
+    fabric: NvFabric | None,
+    system: System | None,
+) -> Findings:
     gpus = _several(nvml, environment, launch)
+    if _is_unmanaged(fabric, gpus, system):
+        raise NotApplicable("manager-says")  # without it GPUs on switches have neither links nor peers
     if all(g.mig for g in gpus):
         raise NotApplicable("all-mig")
     assert nvml is not None
@@ -160,19 +168,36 @@ def a_group_stays_on_one_socket(
 
 
 @check("nvlink-fabric-not-ready", "nvlink-fabric-failed", "nvlink-fabric-unhealthy", "nvlink-fabric-degraded")
-def the_fabric_is_ready(nvml: Nvml | None, environment: Environment | None, launch: Launch | None) -> Findings:
+def the_fabric_is_ready(
+    nvml: Nvml | None,
+    environment: Environment | None,
+    launch: Launch | None,
+    fabric_manager: NvFabric | None,
+    system: System | None,
+) -> Findings:
     gpus = visible_gpus(nvml, environment, launch)
+    unmanaged = _is_unmanaged(fabric_manager, gpus, system)
     with_fabric = [(g, g.fabric) for g in gpus if g.fabric is not None and g.fabric.state != 0]
     if not with_fabric:
         raise NotApplicable("no-fabric")
     for gpu, fabric in with_fabric:
-        if fabric.state in FABRIC_STATES:
+        if fabric.state in FABRIC_STATES and unmanaged:
+            yield not_applicable("nvlink-fabric-not-ready", "manager-says")
+        elif fabric.state in FABRIC_STATES:
             yield found("nvlink-fabric-not-ready", on=label(gpu), state=FABRIC_STATES[fabric.state])
         # "Must be checked only if state returns complete": nvml.h, nvmlGpuFabricInfo.
         elif fabric.state == COMPLETED and fabric.status != 0:
             yield found("nvlink-fabric-failed", on=label(gpu), status=fabric.status)
         if fabric.health_mask is not None:
             yield from _health(gpu, fabric.health_mask)
+
+
+def _is_unmanaged(fabric: NvFabric | None, gpus: tuple[Gpu, ...], system: System | None) -> bool:
+    """Whether the switches are this host's, no fabric manager runs, and none has set the fabric up before."""
+    if fabric is None or fabric.manager is not False or (system is not None and system.container is not None):
+        return False
+    up = all(g.fabric is not None and g.fabric.state == COMPLETED for g in gpus)
+    return bool(fabric.switches or fabric.switch_nodes) and not up
 
 
 def _health(gpu: Gpu, mask: int) -> Findings:
@@ -192,12 +217,16 @@ def the_fabric_manager_runs(
     if not fabric.switches and not fabric.switch_nodes:
         # A tenant's VM sees no switches: the host runs the manager. NVLink 5 systems show none on PCI at all.
         raise NotApplicable("no-switches")
+    inside = system is not None and system.container is not None
+    other = not inside and None not in (fabric.manager_version, nvml.driver) and fabric.manager_version != nvml.driver
     ready = [g for g in gpus if g.fabric is not None and g.fabric.state == COMPLETED]
     if fabric.manager is not True:
         if ready and len(ready) == len(gpus):
             pass  # the fabric is up: whoever set it up ran, here or outside of what can be seen
         elif system is not None and system.container is not None:
             yield undecided("nvlink-manager-missing", "manager-outside", container=system.container)
+        elif other:
+            yield not_applicable("nvlink-manager-missing", "manager-version-says")  # it ends as soon as it is started
         elif fabric.manager is None:
             yield undecided("nvlink-manager-missing", "processes-hidden")
         else:
@@ -207,7 +236,7 @@ def the_fabric_manager_runs(
         yield not_applicable("nvlink-manager-version", "manager-outside", container=system.container)
     elif fabric.manager_version is None or nvml.driver is None:
         yield undecided("nvlink-manager-version", "no-manager-version")
-    elif fabric.manager_version != nvml.driver:
+    elif other:
         yield found("nvlink-manager-version", manager=fabric.manager_version, driver=nvml.driver)
 
 

@@ -102,9 +102,9 @@ def shared_memory_can_be_written(shm: Shm) -> Findings:
     if not shm.present:
         raise NotApplicable("shm-said-elsewhere")
     if shm.read_only or "ro" in shm.options[:1]:
-        yield found("shm-not-writable", how="read-only")
+        yield found("shm-not-writable", how="Read-only file system")
     elif shm.writable is False:
-        yield found("shm-not-writable", how="denied")
+        yield found("shm-not-writable", how="Permission denied")
     elif shm.writable is None:
         yield undecided("shm-not-writable", "shm-no-access-answer")
     if shm.fs_type is not None and shm.fs_type not in ("tmpfs", "ramfs"):

@@ -115,8 +115,14 @@ def shards_are_as_long_as_their_headers_say(model: ModelFolder) -> Findings:
     for file in judged:
         if file.error == "InvalidHeaderLength":
             # The header itself is cut off: how long the file should be, nobody can tell.
+            want = file.want or file.size
             yield found(
-                "weights-shard-truncated", on=file.name, file=file.name, size=file.size, want=f">{file.want}", lost="?"
+                "weights-shard-truncated",
+                on=file.name,
+                file=file.name,
+                size=file.size,
+                want=f">{want}",
+                lost=f">{want - file.size}",
             )
         if file.expected_size is None:
             continue

@@ -1,16 +1,13 @@
 """rules.toml -> rules, reasons and their words, checked hard; knows no check.
 
 A rule is something that can be wrong. rules.toml owns its level, standing and every word; numbers reach a text only
-through its blanks. The texts are compiled to JSON when the wheel is built, or kept by digest in the user's cache
-directory in a checkout, since reading TOML costs a hundred times more than reading JSON.
+through its blanks.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import sys
-import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
@@ -19,7 +16,6 @@ import msgspec
 from .model import LANGS, MOST, WEIGHT, Lang, Level, Reason, Standing
 
 SCHEMA = 1
-RULES_LIMIT = 16 << 20
 LONGEST = 1000  # characters of a value in a text; the JSON holds it whole
 _BLANK = re.compile(r"\{([^{}]*)\}")
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
@@ -97,36 +93,6 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: dict[str, Text] = {}
 
 
-class _Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a site changes of a rule that exists, or the whole of a rule that it adds (`when`: see the room site)."""
-
-    level: Level | Literal["off"] | None = None
-    standing: Standing | None = None
-    healthy: Text | None = None
-    title: Text | None = None
-    why: Text | None = None
-    fix: tuple[Step, ...] | None = None
-    verify: str | None = None
-    sources: tuple[str, ...] | None = None
-    when: tuple[dict[str, Any], ...] | None = None
-
-
-class Changed(msgspec.Struct, frozen=True):
-    """A catalogue with a site's file laid over it: the rules turned off or given a level, the conditions of those added."""
-
-    catalogue: Catalogue
-    off: frozenset[str]
-    on: frozenset[str]
-    when: dict[str, tuple[dict[str, Any], ...]]
-
-
-class _SiteFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    schema: int
-    date: str = ""
-    rule: dict[str, _Change] = {}
-    reason: dict[str, Text] = {}
-
-
 def blanks(text: str) -> set[str]:
     """The names of a text's {blanks}."""
     return set(_BLANK.findall(text))
@@ -154,16 +120,16 @@ def _plain(value: Any) -> str:
 
 def parse(data: bytes, where: str) -> Catalogue:
     """A rules.toml. CatalogueError with one line for anything that is not right in it."""
-    file = _decode(data, where, _File)
+    file = decode(data, where, _File)
     for name, rule in file.rule.items():
-        _check_rule(rule, f"{where}: rule.{name}", name)
+        check_rule(rule, f"{where}: rule.{name}", name)
     for name, text in file.reason.items():
         _check_id(name, f"{where}: reason.{name}")
-        _check_text(text, f"{where}: reason.{name}")
+        check_text(text, f"{where}: reason.{name}")
     return Catalogue(file.schema, file.date, file.rule, file.reason)
 
 
-def _decode(data: bytes, where: str, kind: type[Any]) -> Any:
+def decode(data: bytes, where: str, kind: type[Any]) -> Any:
     try:
         raw = _toml(data.decode("utf-8"))
     except UnicodeDecodeError as e:
@@ -197,7 +163,7 @@ def _check_id(name: str, where: str) -> None:
         raise CatalogueError(f"{where}: an id is small letters, digits and single hyphens")
 
 
-def _check_text(text: Text, where: str) -> None:
+def check_text(text: Text, where: str) -> None:
     for lang in LANGS:
         if not getattr(text, lang).strip():
             raise CatalogueError(f"{where}: the text in {lang} is empty")
@@ -215,10 +181,10 @@ def _check_step(step: Step, where: str) -> None:
     if step.run is not None and (step.where is None or step.effect is None):
         raise CatalogueError(f"{where}: a run step says where and which effect")
     if step.say is not None:
-        _check_text(step.say, where)
+        check_text(step.say, where)
 
 
-def _check_rule(rule: Rule, where: str, name: str) -> None:
+def check_rule(rule: Rule, where: str, name: str) -> None:
     _check_id(name, where)
     most = MOST[rule.standing]
     if most is None:
@@ -226,7 +192,7 @@ def _check_rule(rule: Rule, where: str, name: str) -> None:
     if WEIGHT[rule.level] > WEIGHT[most]:
         raise CatalogueError(f"{where}: standing {rule.standing} allows at most {most}, not {rule.level}")
     for part in ("healthy", "title", "why"):
-        _check_text(getattr(rule, part), f"{where}.{part}")
+        check_text(getattr(rule, part), f"{where}.{part}")
     if blanks(rule.healthy.en):
         raise CatalogueError(f"{where}.healthy: has no blanks, since nothing was found when it is shown")
     if not rule.fix:
@@ -236,58 +202,8 @@ def _check_rule(rule: Rule, where: str, name: str) -> None:
     if not rule.sources:
         raise CatalogueError(f"{where}: has no sources")
     for claim in rule.claims:
-        _check_text(claim.says, f"{where}.claims")
-        _check_text(claim.truth, f"{where}.claims")
-
-
-def changed(catalogue: Catalogue, data: bytes, where: str) -> Changed:
-    """The catalogue with the changes and additions of a site's file (`--rules FILE`)."""
-    file: _SiteFile = _decode(data, where, _SiteFile)
-    rules = dict(catalogue.rule)
-    off: set[str] = set()
-    when: dict[str, tuple[dict[str, Any], ...]] = {}
-    for name, change in file.rule.items():
-        given = {f: getattr(change, f) for f in Rule.__struct_fields__ if getattr(change, f, None) is not None}
-        if change.level == "off":
-            off.add(name)
-            del given["level"]
-        old = catalogue.rule.get(name)
-        if old is not None:
-            if change.when is not None:
-                raise CatalogueError(f"{where}: rule.{name}: exists already; a site's own rule needs another name")
-            rules[name] = msgspec.structs.replace(old, **given)
-            _check_rule(rules[name], f"{where}: rule.{name}", name)
-            for part in ("title", "why"):
-                extra = blanks(getattr(rules[name], part).en) - blanks(old.title.en) - blanks(old.why.en)
-                if extra:
-                    raise CatalogueError(f"{where}: rule.{name}.{part}: unknown blank {{{min(extra)}}}")
-        elif change.when:
-            rules[name] = _added(name, given, where)
-            _check_rule(rules[name], f"{where}: rule.{name}", name)
-            when[name] = change.when
-        else:
-            raise CatalogueError(
-                f"{where}: rule.{name}: there is no such rule (see: ds-doctor list rules); a new one needs `when`"
-            )
-    for name, text in file.reason.items():
-        _check_text(text, f"{where}: reason.{name}")
-    words = Catalogue(catalogue.schema, catalogue.date, rules, {**catalogue.reason, **file.reason})
-    on = frozenset(name for name, change in file.rule.items() if change.level is not None) - off
-    return Changed(words, frozenset(off), on, when)
-
-
-def _added(name: str, given: dict[str, Any], where: str) -> Rule:
-    lacks = [f for f in ("level", "standing", "healthy", "title", "why", "fix", "sources") if f not in given]
-    if lacks:
-        raise CatalogueError(f"{where}: rule.{name}: a new rule needs {', '.join(lacks)}")
-    rule = Rule(**given)
-    for part in ("title", "why"):
-        extra = blanks(getattr(rule, part).en) - {"value", "on"}
-        if extra:
-            raise CatalogueError(
-                f"{where}: rule.{name}.{part}: unknown blank {{{min(extra)}}} (value and on are there)"
-            )
-    return rule
+        check_text(claim.says, f"{where}.claims")
+        check_text(claim.truth, f"{where}.claims")
 
 
 def together(catalogues: Iterable[Catalogue]) -> Catalogue:
@@ -300,85 +216,3 @@ def together(catalogues: Iterable[Catalogue]) -> Catalogue:
         reasons = {**one.reason, **reasons}
         date = date or one.date
     return Catalogue(SCHEMA, date, rules, reasons)
-
-
-# -- compiled ------------------------------------------------------------------------------------------------------
-
-
-class _Compiled(msgspec.Struct, frozen=True):
-    digest: str
-    catalogue: Catalogue
-
-
-def digest(data: bytes) -> str:
-    """Of the TOML text and of the shape that this version compiles it to."""
-    shape = repr([(c.__name__, c.__struct_fields__) for c in (Text, Step, Claim, Rule, Catalogue)])
-    # Tells two states of our own file apart, which needs no cryptography: importing hashlib costs 3 ms.
-    return f"{len(data):08x}{zlib.crc32(data):08x}{zlib.adler32(data):08x}{zlib.crc32(shape.encode()):08x}"
-
-
-def compiled(data: bytes, where: str) -> bytes:
-    """What `load` reads instead of the TOML."""
-    return msgspec.json.encode(_Compiled(digest(data), parse(data, where)))
-
-
-def cache_folder(env: Mapping[str, str]) -> str | None:
-    """The user's cache directory of this program; None where there is no usable HOME."""
-    base = env.get("XDG_CACHE_HOME", "")
-    if not base.startswith("/"):
-        home = env.get("HOME", "")
-        if not home.startswith("/"):
-            return None
-        base = home + "/.cache"
-    return base + "/ds-doctor"
-
-
-def load(folder: str, env: Mapping[str, str]) -> Catalogue:
-    """The catalogue of the package in `folder`. CatalogueError when there is none or it is not right."""
-    path = os.path.join(folder, "rules.toml")
-    try:
-        with open(path, "rb") as f:
-            data = f.read(RULES_LIMIT + 1)
-    except OSError as e:
-        raise CatalogueError(f"{path}: {e.strerror}") from None
-    if len(data) > RULES_LIMIT:
-        raise CatalogueError(f"{path}: larger than {RULES_LIMIT >> 20} MiB")
-    want = digest(data)
-    cache = cache_folder(env)
-    kept = os.path.join(cache, f"catalogue-{want[:32]}.json") if cache else None
-    for candidate in (os.path.join(folder, "rules.json"), kept):
-        catalogue = _from_compiled(candidate, want)
-        if catalogue is not None:
-            return catalogue
-    catalogue = parse(data, path)
-    if kept is not None and cache is not None:
-        _keep(cache, kept, msgspec.json.encode(_Compiled(want, catalogue)))
-    return catalogue
-
-
-def _from_compiled(path: str | None, want: str) -> Catalogue | None:
-    if path is None:
-        return None
-    try:
-        with open(path, "rb") as f:
-            # Another user's file in a shared cache directory could put words into our mouth.
-            if os.fstat(f.fileno()).st_uid not in (0, os.geteuid()):
-                return None
-            one = msgspec.json.decode(f.read(RULES_LIMIT), type=_Compiled)
-    except (OSError, msgspec.MsgspecError):
-        return None
-    return one.catalogue if one.digest == want else None
-
-
-def _keep(cache: str, path: str, data: bytes) -> None:
-    """Best effort: a cache that cannot be written costs a few milliseconds and nothing else."""
-    import tempfile
-
-    try:
-        os.makedirs(cache, mode=0o700, exist_ok=True)
-        fd, name = tempfile.mkstemp(dir=cache, prefix=".new-")
-        with os.fdopen(fd, "wb") as f:
-            f.write(data)
-        os.replace(name, path)
-    except OSError:
-        return

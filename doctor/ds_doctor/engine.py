@@ -15,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from . import catalogue as cat
+from . import compiled
 from .model import (
     STATUSES,
     Finding,
@@ -70,7 +71,7 @@ def assemble(
     owner: dict[str, str] = {}
     for plugin in plugins:
         try:
-            words = cat.load(plugin.folder, env)
+            words = compiled.load(plugin.folder, env)
         except cat.CatalogueError as e:
             errors.append(
                 PluginError(plugin.name, Reason("plugin-catalogue-broken", {"plugin": plugin.name, "error": str(e)}))
@@ -111,9 +112,9 @@ def with_site(
     doctor: Doctor, data: bytes, where: str, off: frozenset[str] = frozenset()
 ) -> tuple[Doctor, frozenset[str]]:
     """The doctor with a site's file laid over it, and the rules that are off: a later file wins. CatalogueError for a bad one."""
-    from .site import Condition, ConditionError, site_check
+    from .site import Condition, ConditionError, changed, site_check
 
-    new = cat.changed(doctor.catalogue, data, where)
+    new = changed(doctor.catalogue, data, where)
     checks = list(doctor.checks)
     for rule, conditions in new.when.items():
         try:

@@ -132,15 +132,22 @@ def load_plugin(name: str, target: str) -> Plugin:
 
     package = importlib.import_module(target)
     modules = [package]
-    if hasattr(package, "__path__"):
-        import pkgutil
-
-        for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda i: i.name):
-            if not info.name.startswith("_"):
-                modules.append(importlib.import_module(f"{target}.{info.name}"))
+    for name_ in _modules_of(package):
+        modules.append(importlib.import_module(f"{target}.{name_}"))
     checks = tuple(c for m in modules for c in checks_in(m, name))
     file = package.__file__ or ""
     return Plugin(name, checks, os.path.dirname(file))
+
+
+def _modules_of(package: types.ModuleType) -> list[str]:
+    """The public modules of a package, by name; pkgutil would import inspect for this, which takes 4 ms."""
+    names = set()
+    for folder in getattr(package, "__path__", ()):
+        for entry in os.scandir(folder):
+            name, dot, ending = entry.name.partition(".")
+            if ending == "py" or (not dot and os.path.exists(entry.path + "/__init__.py")):
+                names.add(name)
+    return sorted(n for n in names if n.isidentifier() and not n.startswith("_"))
 
 
 def load_plugins() -> tuple[list[Plugin], list[PluginError]]:

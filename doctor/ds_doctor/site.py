@@ -1,4 +1,4 @@
-"""Rules that a site adds with `--rules FILE`: conditions on facts, written as data, made into checks; asks nothing itself.
+"""What a site says with `--rules FILE`: changes of our rules, and rules of its own made into checks; asks nothing itself.
 
     [rule.site-driver]
     level = "fail"
@@ -19,7 +19,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from .model import Finding, Findings, Undecided
+from .catalogue import Catalogue, CatalogueError, Rule, Step, Text, blanks, check_rule, check_text, decode
+from .model import Finding, Findings, Level, Standing, Undecided
 from .registry import Check, Want, fact_name
 
 Op = Literal["<", "<=", "==", "!=", ">=", ">", "in", "not in", "matches"]
@@ -37,6 +38,91 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ConditionError(Exception):
     """A condition that can never be judged: one line that says why."""
 
+
+# -- the file ------------------------------------------------------------------------------------------------------
+
+
+class _Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a site changes of a rule that exists, or the whole of a rule that it adds (`when`: see the room site)."""
+
+    level: Level | Literal["off"] | None = None
+    standing: Standing | None = None
+    healthy: Text | None = None
+    title: Text | None = None
+    why: Text | None = None
+    fix: tuple[Step, ...] | None = None
+    verify: str | None = None
+    sources: tuple[str, ...] | None = None
+    when: tuple[dict[str, Any], ...] | None = None
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """A catalogue with a site's file laid over it: the rules turned off or given a level, the conditions of those added."""
+
+    catalogue: Catalogue
+    off: frozenset[str]
+    on: frozenset[str]
+    when: dict[str, tuple[dict[str, Any], ...]]
+
+
+class _SiteFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    schema: int
+    date: str = ""
+    rule: dict[str, _Change] = {}
+    reason: dict[str, Text] = {}
+
+
+def changed(catalogue: Catalogue, data: bytes, where: str) -> Changed:
+    """The catalogue with the changes and additions of a site's file (`--rules FILE`)."""
+    file: _SiteFile = decode(data, where, _SiteFile)
+    rules = dict(catalogue.rule)
+    off: set[str] = set()
+    when: dict[str, tuple[dict[str, Any], ...]] = {}
+    for name, change in file.rule.items():
+        given = {f: getattr(change, f) for f in Rule.__struct_fields__ if getattr(change, f, None) is not None}
+        if change.level == "off":
+            off.add(name)
+            del given["level"]
+        old = catalogue.rule.get(name)
+        if old is not None:
+            if change.when is not None:
+                raise CatalogueError(f"{where}: rule.{name}: exists already; a site's own rule needs another name")
+            rules[name] = msgspec.structs.replace(old, **given)
+            check_rule(rules[name], f"{where}: rule.{name}", name)
+            for part in ("title", "why"):
+                extra = blanks(getattr(rules[name], part).en) - blanks(old.title.en) - blanks(old.why.en)
+                if extra:
+                    raise CatalogueError(f"{where}: rule.{name}.{part}: unknown blank {{{min(extra)}}}")
+        elif change.when:
+            rules[name] = _added(name, given, where)
+            check_rule(rules[name], f"{where}: rule.{name}", name)
+            when[name] = change.when
+        else:
+            raise CatalogueError(
+                f"{where}: rule.{name}: there is no such rule (see: ds-doctor list rules); a new one needs `when`"
+            )
+    for name, text in file.reason.items():
+        check_text(text, f"{where}: reason.{name}")
+    words = Catalogue(catalogue.schema, catalogue.date, rules, {**catalogue.reason, **file.reason})
+    on = frozenset(name for name, change in file.rule.items() if change.level is not None) - off
+    return Changed(words, frozenset(off), on, when)
+
+
+def _added(name: str, given: dict[str, Any], where: str) -> Rule:
+    lacks = [f for f in ("level", "standing", "healthy", "title", "why", "fix", "sources") if f not in given]
+    if lacks:
+        raise CatalogueError(f"{where}: rule.{name}: a new rule needs {', '.join(lacks)}")
+    rule = Rule(**given)
+    for part in ("title", "why"):
+        extra = blanks(getattr(rule, part).en) - {"value", "on"}
+        if extra:
+            raise CatalogueError(
+                f"{where}: rule.{name}.{part}: unknown blank {{{min(extra)}}} (value and on are there)"
+            )
+    return rule
+
+
+# -- the conditions ------------------------------------------------------------------------------------------------
 
 _NUMBERS = re.compile(r"\d+(\.\d+)*\Z")
 

@@ -18,7 +18,8 @@ _begun: list[Gathering] = []
 def start(words: list[str]) -> None:
     """Ask NVML if the words look like a live run of everything. A wrong guess costs a short-lived child and nothing else."""
     options = ("--root", "--replay", "--only", "--help", "-h", "--timeout")
-    if words[:1] == ["run"] and not any(w.startswith(options) for w in words):
+    # A command's own LD_LIBRARY_PATH decides which NVML it meets.
+    if words[:1] == ["run"] and not any(w.startswith((*options, "LD_")) for w in words):
         gathering = Gathering(Host(), time.monotonic() + ENOUGH_S)
         gathering.want([Nvml])
         _begun.append(gathering)

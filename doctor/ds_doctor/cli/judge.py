@@ -10,11 +10,13 @@ from collections.abc import Iterable
 
 import msgspec
 
-from .. import __version__, catalogue, engine, snapshot
-from ..gather import Gathering
+from .. import __version__, catalogue, compiled, engine, snapshot
+from ..gather import Gathering, ask
 from ..host import Asked, Host, RootedHost
 from ..model import Lang, Outcome
 from ..probes.environment import redact
+from ..probes.launch import parse
+from ..probes.python_env import Packages
 from ..report import FORMATS, document, render
 from ..report import host as host_words
 from . import Unwritten, Usage, ahead, files, put
@@ -58,6 +60,8 @@ def run(options: Options) -> int:
     doctor = engine.assemble(os.environ)
     doctor, off = _site_rules(doctor, options.rules)
     words = doctor.catalogue
+    if options.python is not None and kept is None and options.root is None:
+        _understood(asked, words, lang)
     choice = engine.Choice(only=options.only, skip=options.skip, require=options.require, off=off)
     try:
         checks, rules, required = engine.chosen(doctor, choice)
@@ -196,11 +200,18 @@ def _python(python: str | None, root: str | None) -> str | None:
     return path
 
 
+def _understood(asked: Asked, words: catalogue.Catalogue, lang: Lang) -> None:
+    """Usage when --python names something that is no Python interpreter."""
+    outcome = ask(Host(asked), Packages)
+    if outcome.trouble == "malformed" and outcome.reason is not None:
+        raise Usage(f"--python: {words.explain(outcome.reason, lang)}")
+
+
 def _site_rules(doctor: engine.Doctor, paths: Iterable[str]) -> tuple[engine.Doctor, frozenset[str]]:
     """The doctor with the changes and additions of every --rules FILE, and the rules that they turn off."""
     off: frozenset[str] = frozenset()
     for path in paths:
-        data = files.read("--rules", path, catalogue.RULES_LIMIT)
+        data = files.read("--rules", path, compiled.RULES_LIMIT)
         try:
             doctor, off = engine.with_site(doctor, data, f"--rules {path}", off)
         except catalogue.CatalogueError as e:
@@ -211,7 +222,7 @@ def _site_rules(doctor: engine.Doctor, paths: Iterable[str]) -> tuple[engine.Doc
 def _gather(options: Options, asked: Asked, facts: list[type], deadline: float, lang: Lang) -> dict[type, Outcome]:
     from .progress import Progress
 
-    host = RootedHost(options.root, asked) if options.root is not None else Host(asked)
+    host = RootedHost(options.root, asked) if options.root is not None else Host(asked, _environment(asked))
     due = max(time.monotonic() + 0.2, deadline - min(engine.RESERVE_S, options.timeout / 4))
     gathering = Gathering(host, due)
     if options.root is None:
@@ -219,6 +230,12 @@ def _gather(options: Options, asked: Asked, facts: list[type], deadline: float, 
     gathering.want(facts)
     with Progress(lang) as progress:
         return gathering.collect(progress.waiting)
+
+
+def _environment(asked: Asked) -> dict[str, str]:
+    """The variables that the engine will see: this process's, and those in front of the launch command."""
+    launch = parse(asked.command)
+    return {**os.environ, **(launch.environment if launch.container is None else {})}
 
 
 def _replay(options: Options, kept: snapshot.Snapshot, facts: list[type]) -> dict[type, Outcome]:

@@ -13,6 +13,7 @@ from ._folder_names import LEFTOVER, is_stray, is_tokenizer, loaded, numbering
 from ._model_place import Place, is_there, names_in
 from ._shard_index import names_of
 from ._weight_file import HEAD, Seen, clean, look, pointer_size, sniff
+from .launch import has, option
 from .model_folder import Config, ModelFolder, Names, ShardIndex, WeightFile
 
 FILES_LIMIT = 1000  # weight files looked into; the largest public checkpoints have about 200
@@ -117,7 +118,7 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> ModelFolde
     if parsed is not None and index is not None:
         index = _beside_headers(parsed, index, names, seen)
     small, config = _small_files(host, path, there)
-    options = place.launch.options
+    argv = place.launch.argv
     return ModelFolder(
         given=clean(place.given),
         source=place.source,
@@ -132,9 +133,9 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> ModelFolde
         numbering=numbering(weights),
         small=small,
         config=config,
-        config_elsewhere=bool(options.get("--hf-config-path")),
+        config_elsewhere=option(argv, ("--hf-config-path",)) is not None,
         tokenizer=any(map(is_tokenizer, names)),
-        tokenizer_elsewhere=bool(options.keys() & {"--tokenizer", "--tokenizer-path", "--skip-tokenizer-init"}),
+        tokenizer_elsewhere=has(argv, ("--tokenizer", "--tokenizer-path", "--skip-tokenizer-init")),
         leftovers=_leftovers(host, place, path, names),
     )
 

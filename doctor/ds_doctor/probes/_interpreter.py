@@ -38,6 +38,7 @@ ELSEWHERE = frozenset(
 )
 _PYTHON = re.compile(r"(python|pypy)[\d.]*t?\Z")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_CALLED_PYTHON = re.compile(r"(python|pypy)[\d.]*[a-z]?\Z")
 _NAME_VERSION = re.compile(r"python(3\.\d+)t?\Z")
 _LIB_VERSION = re.compile(r"python(3\.\d+)t?\Z")
 PTH_FILES, PTH_LINES = 100, 200  # a site folder with more of either was not made by pip
@@ -63,6 +64,9 @@ def interpreter(host: Host) -> Interpreter:
     path = _absolute(host, path)
     if not path.startswith("/") or not _is_file(host, path):
         raise Malformed("python-missing", path=path, how=how)
+    # Only what is called python is taken for one, let alone run: `--python ./serve.sh` must not start a server.
+    if not (_is_called_python(path) or _is_called_python(host.real(path))):
+        raise Malformed("python-not-understood", path=path)
     found = _static(host, path) or _asked(host, path)
     if found is None:
         raise Malformed("python-not-understood", path=path)
@@ -74,6 +78,10 @@ def interpreter(host: Host) -> Interpreter:
 
 
 # -- choosing ------------------------------------------------------------------------------------------------------
+
+
+def _is_called_python(path: str) -> bool:
+    return _CALLED_PYTHON.match(path.rpartition("/")[2]) is not None
 
 
 def _chosen(host: Host) -> tuple[str, str, str | None]:

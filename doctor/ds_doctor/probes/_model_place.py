@@ -8,23 +8,13 @@ import msgspec
 
 from ..api import Absent, Host, Trouble
 from ._weight_file import clean
+from .launch import Launch, option, parse
 from .model_folder import Hub
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?\Z")
 _REMOTE = re.compile(r"[a-z][a-z0-9+]*://", re.IGNORECASE)
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
-_CONTAINERS = ("docker", "podman", "nerdctl", "kubectl", "ssh", "apptainer", "singularity", "enroot")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}\Z")
 _TRUE = ("1", "ON", "YES", "TRUE")  # huggingface_hub/constants.py ENV_VARS_TRUE_VALUES
-
-
-class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """What a launch command says of its model: options by name, and variables given in front."""
-
-    model: str | None = None
-    options: dict[str, str] = {}
-    variables: dict[str, str] = {}
-    container: bool = False
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,35 +25,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     path: str | None
     hub: Hub | None = None
     repo_folder: str | None = None
-    launch: Launch = Launch()
-
-
-def parse_command(command: tuple[str, ...]) -> Launch:
-    """The model of `vllm serve PATH`, `--model PATH`, `--model=PATH`, `--model-path PATH`; none inside a container's command."""
-    words = list(command)
-    variables: dict[str, str] = {}
-    if words and words[0].rpartition("/")[2] == "env":
-        words.pop(0)
-    while words and (m := _ASSIGNMENT.match(words[0])):
-        variables[m[1]] = m[2]
-        words.pop(0)
-    if any(w.rpartition("/")[2] in _CONTAINERS for w in words[:2]):
-        return Launch(container=True)  # its paths are another file system's
-    options: dict[str, str] = {}
-    for i, word in enumerate(words):
-        if word.startswith("--"):
-            name, equals, value = word.partition("=")
-            following = words[i + 1] if i + 1 < len(words) and not words[i + 1].startswith("-") else ""
-            options[name.replace("_", "-")] = value if equals else following
-    model = options.get("--model") or options.get("--model-path") or _served(words)
-    return Launch(model=model or None, options=options, variables=variables)
-
-
-def _served(words: list[str]) -> str | None:
-    for i, word in enumerate(words[:-1]):
-        if word == "serve" and i > 0 and words[i - 1].rpartition("/")[2].startswith(("vllm", "python", "sglang")):
-            return None if words[i + 1].startswith("-") else words[i + 1]
-    return None
+    launch: Launch
 
 
 def hub_cache(env: dict[str, str]) -> str | None:
@@ -85,14 +47,16 @@ def hub_cache(env: dict[str, str]) -> str | None:
 
 def find(host: Host) -> Place:
     """The model that was asked for. Absent when none was, or when the engine would fetch it from elsewhere."""
-    launch = parse_command(host.asked.command)
+    launch = parse(host.asked.command)
     source = "option" if host.asked.model is not None else "command"
-    given = host.asked.model if host.asked.model is not None else launch.model
-    if given is None and launch.container:
+    given = host.asked.model
+    if given is None and launch.container is None:  # a container's paths are another file system's
+        given = launch.model
+    if given is None and launch.container is not None:
         raise Absent("model-in-container")
     if given is None:
         raise Absent("no-model-given")
-    if launch.options.get("--load-format") == "dummy":
+    if option(launch.argv, ("--load-format",)) == "dummy":
         raise Absent("weights-dummy")
     if _REMOTE.match(given):
         raise Absent("model-is-remote", model=clean(given.partition("?")[0].rpartition("@")[2]))
@@ -143,8 +107,8 @@ def _cached(host: Host, given: str, source: str, launch: Launch) -> Place:
     repo = given.partition(":")[0]  # vLLM takes ORG/NAME:QUANTISATION for a GGUF repository
     if not _HUB_ID.match(repo):
         return missing
-    env = {**host.env, **launch.variables}
-    cache = launch.options.get("--download-dir") or hub_cache(env)
+    env = {**host.env, **launch.environment}
+    cache = option(launch.argv, ("--download-dir",)) or hub_cache(env)
     if cache is not None:
         folder = f"{cache}/models--{repo.replace('/', '--')}"
         if is_there(host, folder + "/snapshots"):
@@ -157,7 +121,7 @@ def _cached(host: Host, given: str, source: str, launch: Launch) -> Place:
 
 
 def _repository(host: Host, given: str, source: str, folder: str, launch: Launch) -> Place:
-    revision = launch.options.get("--revision") or "main"
+    revision = option(launch.argv, ("--revision",)) or "main"
     repo = _repo_id(folder.rpartition("/")[2])
     snapshots = names_in(host, folder + "/snapshots")
     commit, problem = _commit(host, folder, revision, snapshots)

@@ -70,7 +70,9 @@ def section(host: Host, path: str, name: bytes = b".nv_fatbin") -> tuple[int, in
 
 
 def parse_entry(header: bytes) -> str | None:
-    """`sm_90`, `sm_90a`, `compute_90` out of the first 48 bytes of an entry; None for another kind."""
+    """`sm_90`, `sm_90a`, `compute_90` out of the first 48 bytes of an entry; None for another kind, or less."""
+    if len(header) < 48:
+        return None
     kind, arch, flags = (
         *struct.unpack_from("<H", header),
         *struct.unpack_from("<I", header, 28),

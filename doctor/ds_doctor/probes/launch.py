@@ -7,6 +7,7 @@ Wrappers are looked through: NAME=value, env, sudo, nohup, exec, nice, numactl, 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 
@@ -260,7 +261,7 @@ def _engine(argv: list[str], container: Container | None) -> tuple[str | None, s
     return None, None, argv
 
 
-def _value(argv: list[str], flags: tuple[str, ...]) -> str | None:
+def option(argv: Sequence[str], flags: tuple[str, ...]) -> str | None:
     """The last value given to one of the flags; underscores count as dashes, as both engines' parsers have it."""
     found: str | None = None
     for i, word in enumerate(argv):
@@ -275,13 +276,18 @@ def _value(argv: list[str], flags: tuple[str, ...]) -> str | None:
     return found
 
 
+def has(argv: Sequence[str], flags: tuple[str, ...]) -> bool:
+    """Whether one of the flags is given, with or without a value."""
+    return any(w.partition("=")[0].replace("_", "-") in flags for w in argv)
+
+
 def _number(argv: list[str], flags: tuple[str, ...]) -> int | None:
-    text = _value(argv, flags)
+    text = option(argv, flags)
     return int(text) if text is not None and re.fullmatch(r"[1-9][0-9]{0,5}", text) else None
 
 
 def _model(engine: str | None, argv: list[str], rest: list[str]) -> str | None:
-    given = _value(rest, _MODEL)
+    given = option(rest, _MODEL)
     if given is not None or engine is None:
         return given
     # `vllm serve MODEL`, `sglang serve MODEL`: the first word behind the verb.

@@ -8,13 +8,15 @@ from typing import TypeVar
 from ..host import Asked
 from ..model import Outcome
 from ..probes.kernel_module import KernelModule
+from ..probes.launch import Launch
+from ..probes.model_folder import ModelFolder
 from ..probes.nvml import Nvml, Pair
 from ..probes.python_env import Packages, TorchBuild
 from ..probes.system import System
 from .document import GpuDoc, HostDoc, TargetDoc, clean, show
 
 T = TypeVar("T")
-ALWAYS: tuple[type, ...] = (System,)  # gathered whatever is judged: cheap, and a report without a host is of no use
+ALWAYS: tuple[type, ...] = (System, Launch)  # gathered whatever is judged: cheap, and the report's head needs them
 LONGEST = 120  # characters of one of the host's words
 _ANCESTOR = {0: "INT", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}  # the names of nvidia-smi topo -m
 
@@ -86,10 +88,12 @@ def _meet(nvml: Nvml, pair: Pair) -> str:
 def target_doc(asked: Asked, outcomes: Mapping[type, Outcome]) -> TargetDoc:
     """What was judged besides the host."""
     python = get(outcomes, Packages)
+    launch = get(outcomes, Launch)
+    folder = get(outcomes, ModelFolder)
     return TargetDoc(
         command=tuple(clean(w) for w in asked.command),
-        engine=None,
+        engine=launch.engine if launch else None,
         python=clean(python.python if python else asked.python),
-        model=clean(asked.model),
+        model=clean((folder.path if folder else None) or asked.model or (launch.model if launch else None)),
         root=clean(asked.root),
     )

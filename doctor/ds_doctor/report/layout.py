@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 _WIDE = frozenset("WF")
 # A run of wide characters may be parted between any two of them; everything else only at spaces.
-_PIECES = re.compile(r"\s+|[^\s\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]+|.", re.DOTALL)
+_PIECES = r"\s+|[^\s\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]+|."
+_NOT_LAST = "（《「『“"
 _NOT_FIRST = frozenset("，。；：！？、）》」』”’％,.;:!?)%…")
 
 
@@ -27,6 +28,17 @@ def cells(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(c) in _WIDE else 0 if unicodedata.combining(c) else 1 for c in text)
 
 
+def _pieces(text: str) -> Iterator[str]:
+    """Words, single wide characters, and the blanks between them."""
+    if not text.isascii():
+        yield from re.findall(_PIECES, text, re.DOTALL)
+        return
+    for i, word in enumerate(text.split(" ")):
+        if i:
+            yield " "
+        yield word
+
+
 def wrap(text: str, width: int) -> list[str]:
     """Lines of at most `width` cells (longer only where one word is)."""
     if not text.isascii():
@@ -34,7 +46,7 @@ def wrap(text: str, width: int) -> list[str]:
     lines: list[str] = []
     line = ""
     used = 0
-    for piece in _PIECES.findall(printable(" ".join(text.split()))):
+    for piece in _pieces(printable(" ".join(text.split()))):
         n = cells(piece)
         if piece == " ":
             if line:
@@ -42,8 +54,10 @@ def wrap(text: str, width: int) -> list[str]:
                 used += 1
             continue
         if used + n > width and line.strip() and piece not in _NOT_FIRST:
-            lines.append(line.rstrip())
-            line, used = "", 0
+            kept = line.rstrip().rstrip(_NOT_LAST)
+            carried = line.rstrip()[len(kept) :]
+            lines.append(kept.rstrip())
+            line, used = carried, cells(carried)
         line += piece
         used += n
     if line.strip() or not lines:

@@ -106,7 +106,7 @@ def _host(page: _Page, report: Report) -> None:
         f"{host.kernel} {host.machine}" if host.kernel and host.machine else host.kernel,
         page.word("vm", what=host.hypervisor) if host.hypervisor else None,
         page.word("container", what=host.container) if host.container else None,
-        f"{page.word('driver')} {host.driver} (CUDA {host.cuda})" if host.driver else None,
+        f"{page.word('driver')} {host.driver}" + (f" (CUDA {host.cuda})" if host.cuda else "") if host.driver else None,
     ]
     page.add()
     page.block(page.word("host"), " · ".join(w for w in where if w) or "?", 0)
@@ -184,6 +184,8 @@ def _fault(page: _Page, result: ResultDoc, verbose: bool) -> None:
             page.block("", _source(source))
         for claim in result.claims:
             page.block(page.word("claim"), f"{claim.says} [{page.word('standing.' + claim.standing)}] {claim.truth}")
+            if claim.sources:
+                page.block("", "; ".join(claim.sources))
 
 
 def _source(source: str) -> str:
