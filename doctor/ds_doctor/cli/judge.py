@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from .. import __version__, catalogue, compiled, engine, snapshot
-from ..gather import Gathering, ask
+from ..gather import Gathering
 from ..host import Asked, Host, RootedHost
 from ..model import Lang, Outcome
 from ..probes.environment import redact
@@ -60,8 +60,6 @@ def run(options: Options) -> int:
     doctor = engine.assemble(os.environ)
     doctor, off = _site_rules(doctor, options.rules)
     words = doctor.catalogue
-    if options.python is not None and kept is None and options.root is None:
-        _understood(asked, words, lang)
     choice = engine.Choice(only=options.only, skip=options.skip, require=options.require, off=off)
     try:
         checks, rules, required = engine.chosen(doctor, choice)
@@ -69,8 +67,11 @@ def run(options: Options) -> int:
         raise Usage(str(e)) from None
 
     facts = engine.wanted(doctor.checks if options.record else checks)
-    facts += [f for f in host_words.ALWAYS if f not in facts]
+    named = options.python is not None and kept is None and options.root is None
+    facts += [f for f in (*host_words.ALWAYS, *([Packages] if named else [])) if f not in facts]
     outcomes = _gather(options, asked, facts, deadline, lang) if kept is None else _replay(options, kept, facts)
+    if named:
+        _understood(outcomes[Packages], words, lang)
     results = engine.judge(checks, outcomes, words, rules, deadline)
     report = document.build(
         engine.conclude(results, doctor.errors, required, options.strict),
@@ -200,9 +201,8 @@ def _python(python: str | None, root: str | None) -> str | None:
     return path
 
 
-def _understood(asked: Asked, words: catalogue.Catalogue, lang: Lang) -> None:
+def _understood(outcome: Outcome, words: catalogue.Catalogue, lang: Lang) -> None:
     """Usage when --python names something that is no Python interpreter."""
-    outcome = ask(Host(asked), Packages)
     if outcome.trouble == "malformed" and outcome.reason is not None:
         raise Usage(f"--python: {words.explain(outcome.reason, lang)}")
 
