@@ -67,7 +67,7 @@ def test_an_installed_plugin_passes_a_host(installed: str, tmp_path: Path) -> No
 def test_a_plugin_skips_with_its_own_reason(installed: str, tmp_path: Path) -> None:
     status, report, _ = run("--only", "acme-drained", PYTHONPATH=installed, ACME_NOTICE=str(tmp_path / "none"))
     assert status == 3  # no rule was judged at all
-    assert report["results"][0]["reason"] == f"{tmp_path}/none is not there"
+    assert report["results"][0]["reason"] == f"{tmp_path}/none does not exist"
 
 
 def test_a_plugin_facts_travel_in_a_snapshot(installed: str, tmp_path: Path) -> None:
@@ -84,14 +84,14 @@ def test_a_plugin_facts_travel_in_a_snapshot(installed: str, tmp_path: Path) -> 
         ("raise ImportError('no such libfoo')", RULES, "cannot be imported: ImportError: no such libfoo"),
         ("import sys; sys.exit('bye')", RULES, "cannot be imported: SystemExit: bye"),
         ("def broken(:", RULES, "cannot be imported: SyntaxError"),
-        ("", None, "has no usable catalogue"),
-        ("", "schema = 1\n[rule.x]\nlevel = 'loud'\n", "has no usable catalogue"),
+        ("", None, "has no usable rules.toml"),
+        ("", "schema = 1\n[rule.x]\nlevel = 'loud'\n", "has no usable rules.toml"),
         ("", RULES.replace("acme-drained", "driver-nouveau"), "the rule driver-nouveau already belongs to built-in"),
-        ("", RULES, "no check of it judges its rule acme-drained"),
+        ("", RULES, "none of its checks covers its rule acme-drained"),
         (
             "from ds_doctor.api import check\n@check('driver-nouveau')\ndef mine() -> None: ...\n",
             RULES,
-            "its check mine names the rule driver-nouveau, which its rules.toml does not have",
+            "its check mine refers to the rule driver-nouveau, which is not in its rules.toml",
         ),
         (
             "from ds_doctor.api import check\n@check('acme-drained')\ndef mine(x: int) -> None: ...\n",

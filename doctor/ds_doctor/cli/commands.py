@@ -29,9 +29,9 @@ class _Lazy(click.Group):
     cls=_Lazy,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     help=t(
-        "Preflight doctor for hosts that serve large language models with vLLM or SGLang on NVIDIA GPUs. "
-        "It only looks: it changes nothing, needs no root and sends nothing anywhere.",
-        "为使用 vLLM 或 SGLang 在 NVIDIA GPU 上部署大语言模型的主机做部署前体检。只看不改：不做任何更改，不需要 root，也不向外发送任何数据。",
+        "Preflight check for hosts that serve large language models with vLLM or SGLang on NVIDIA GPUs. "
+        "Read-only: it changes nothing, needs no root and sends nothing anywhere.",
+        "为使用 vLLM 或 SGLang 在 NVIDIA GPU 上部署大语言模型的主机做部署前体检。只读运行：不做任何更改，不需要 root，也不向外发送任何数据。",
     ),
 )
 @click.version_option(__version__, prog_name="ds-doctor", message="%(prog)s %(version)s")

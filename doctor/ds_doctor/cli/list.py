@@ -15,9 +15,7 @@ from . import put
 from .lang import from_locale, t
 
 
-@click.command(
-    "list", help=t("List the checks, rules, facts or plugins there are.", "列出现有的检查、规则、事实或插件。")
-)
+@click.command("list", help=t("List the checks, rules, facts or plugins.", "列出检查、规则、事实或插件。"))
 @click.argument("what", type=click.Choice(["checks", "rules", "facts", "plugins"]))
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--lang", type=click.Choice(["en", "zh"]))

@@ -18,9 +18,9 @@ _MANY: dict[str, Any] = {"multiple": True, "metavar": "PATTERN"}
     "run",
     context_settings={"help_option_names": ["-h", "--help"]},
     help=t(
-        "Judge this host before a deployment, and the launch COMMAND if one is given after --. Exit status: 0 nothing failed, "
-        "1 a rule failed, 2 wrong usage, 3 nothing failed but the run cannot vouch.",
-        "部署前检查本主机；若在 -- 之后给出启动命令 COMMAND，则一并检查。退出码：0 没有失败项，1 有规则失败，2 用法错误，3 没有失败项但无法作保。",
+        "Check this host before a deployment, and the launch COMMAND if one is given after --. Exit status: 0 nothing failed, "
+        "1 a rule failed, 2 wrong usage, 3 nothing failed but the checks are incomplete.",
+        "部署前检查本主机；若在 -- 之后给出启动命令 COMMAND，则一并检查。退出码：0 没有失败项，1 有规则失败，2 用法错误，3 没有失败项但检查不完整。",
     ),
 )
 @click.option(
@@ -29,7 +29,7 @@ _MANY: dict[str, Any] = {"multiple": True, "metavar": "PATTERN"}
     type=click.Choice(list(FORMATS)),
     default="text",
     show_default=True,
-    help=t("What standard output gets.", "标准输出的格式。"),
+    help=t("Format of standard output.", "标准输出的格式。"),
 )
 @click.option(
     "--output",
@@ -41,45 +41,45 @@ _MANY: dict[str, Any] = {"multiple": True, "metavar": "PATTERN"}
     "--only",
     **_MANY,
     help=t(
-        "Judge only these: rule id, check or family, * allowed (repeatable).",
-        "只检查这些：规则、检查或类别名，可用 *（可重复）。",
+        "Check only these: rule ID, check or family, * allowed (repeatable).",
+        "只检查这些：规则 ID、检查名或类别名，可用 *（可重复）。",
     ),
 )
-@click.option("--skip", **_MANY, help=t("Leave these out (repeatable).", "跳过这些（可重复）。"))
+@click.option("--skip", **_MANY, help=t("Skip these (repeatable).", "跳过这些（可重复）。"))
 @click.option(
     "--require",
     **_MANY,
-    help=t("Exit 3 unless these could be judged (repeatable).", "若这些无法判断则退出码为 3（可重复）。"),
+    help=t("Exit with 3 if these could not be checked (repeatable).", "若这些规则无法判断，退出码为 3（可重复）。"),
 )
-@click.option("--strict", is_flag=True, help=t("A warning counts as a failure.", "警告按失败处理。"))
+@click.option("--strict", is_flag=True, help=t("Treat warnings as failures.", "将警告视为失败。"))
 @click.option(
     "--python",
     metavar="PATH",
     help=t(
-        "The interpreter that the engine will use. Default: the command's, $VIRTUAL_ENV, $CONDA_PREFIX, python3 on PATH.",
-        "推理引擎将使用的解释器。默认：启动命令的、$VIRTUAL_ENV、$CONDA_PREFIX、PATH 中的 python3。",
+        "The Python interpreter of the engine. Default: that of COMMAND, else $VIRTUAL_ENV, $CONDA_PREFIX, python3 on PATH.",
+        "推理引擎的 Python 解释器。默认依次取：COMMAND 所用的、$VIRTUAL_ENV、$CONDA_PREFIX、PATH 中的 python3。",
     ),
 )
-@click.option("--model", metavar="PATH", help=t("A model folder to check.", "要检查的模型目录。"))
+@click.option("--model", metavar="PATH", help=t("The model directory to check.", "要检查的模型目录。"))
 @click.option(
     "--root",
     metavar="DIR",
     help=t(
-        "Judge the files below DIR instead of this host; nothing is run.",
+        "Check the files below DIR instead of this host; no command is run.",
         "检查 DIR 下的文件而非本主机；不执行任何命令。",
     ),
 )
-@click.option("--record", metavar="FILE", help=t("Keep all facts in FILE.", "将全部事实保存到 FILE。"))
+@click.option("--record", metavar="FILE", help=t("Save all facts to FILE.", "将全部事实保存到 FILE。"))
 @click.option(
     "--replay",
     metavar="FILE",
-    help=t("Judge the facts of FILE instead of this host.", "检查 FILE 中保存的事实而非本主机。"),
+    help=t("Check the facts saved in FILE instead of this host.", "检查 FILE 中保存的事实而非本主机。"),
 )
 @click.option(
     "--rules",
     multiple=True,
     metavar="FILE",
-    help=t("Change levels and texts of rules (repeatable).", "更改规则的级别与文字（可重复）。"),
+    help=t("Site rules: change levels and texts of rules (repeatable).", "站点规则：更改规则的级别与文字（可重复）。"),
 )
 @click.option(
     "--timeout",
@@ -87,24 +87,24 @@ _MANY: dict[str, Any] = {"multiple": True, "metavar": "PATTERN"}
     default=20.0,
     show_default=True,
     metavar="S",
-    help=t("The whole run ends within S seconds.", "整个运行在 S 秒内结束。"),
+    help=t("Finish the whole run within S seconds.", "整个运行在 S 秒内完成。"),
 )
 @click.option(
     "--lang",
     type=click.Choice(["en", "zh"]),
-    help=t("Language of the report. Default: the locale's.", "报告语言，默认取自系统区域设置。"),
+    help=t("Language of the report. Default: from the locale.", "报告语言，默认取自系统区域设置。"),
 )
 @click.option(
     "-v",
     "--verbose",
     is_flag=True,
-    help=t("Show every rule, source and documented claim.", "显示每条规则、来源与文档说法。"),
+    help=t("Show every rule, source and documented claim.", "显示每条规则、来源与文档中的说法。"),
 )
 @click.option(
     "-q",
     "--quiet",
     is_flag=True,
-    help=t("Only what is wrong; nothing when all is well.", "只显示问题；一切正常时不输出。"),
+    help=t("Show problems only; print nothing if there are none.", "只显示问题；没有问题时不输出。"),
 )
 @click.argument("strays", metavar="[-- COMMAND…]", nargs=-1, type=click.UNPROCESSED)
 @click.pass_obj

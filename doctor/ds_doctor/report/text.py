@@ -87,7 +87,7 @@ def render(
 
 
 def _verdict(page: _Page, report: Report) -> None:
-    counts = ", ".join(
+    counts = page.word("comma").join(
         page.word("n." + s, n=report.counts[s])
         for s in ("fail", "error", "warn", "note", "unknown", "pass", "skip")
         if report.counts[s]
@@ -178,14 +178,14 @@ def _fault(page: _Page, result: ResultDoc, verbose: bool) -> None:
         _command(page, page.word("verify"), result.verify)
     if result.standing:
         basis = page.word("standing." + result.standing)
-        page.block(page.word("known"), ": ".join([basis, *(_source(s) for s in result.sources[:1])]))
+        page.block(page.word("known"), page.word("colon").join([basis, *(_source(s) for s in result.sources[:1])]))
     if verbose:
         for source in result.sources[1:]:
             page.block("", _source(source))
         for claim in result.claims:
             page.block(page.word("claim"), f"{claim.says} [{page.word('standing.' + claim.standing)}] {claim.truth}")
             if claim.sources:
-                page.block("", "; ".join(claim.sources))
+                page.block("", page.word("semicolon").join(claim.sources))
 
 
 def _source(source: str) -> str:
@@ -205,7 +205,9 @@ def _fix(page: _Page, steps: Sequence[StepDoc]) -> None:
                 page.word("where." + step.where) if step.where else "",
                 page.word("effect." + step.effect) if step.effect else "",
             ]
-            page.block("", " " * len(number) + "(" + "; ".join(e for e in effects if e) + ")")
+            page.block(
+                "", " " * len(number) + page.word("aside", what=page.word("semicolon").join(e for e in effects if e))
+            )
         label = ""
 
 
