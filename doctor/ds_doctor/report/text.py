@@ -240,6 +240,8 @@ def _by_reason(page: _Page, results: Iterable[ResultDoc]) -> None:
 
 
 def _rest(page: _Page, report: Report, verbose: bool) -> None:
+    if not any(report.counts[s] for s in ("pass", "skip")):
+        return
     page.add()
     for status, label in (("pass", "passed"), ("skip", "skipped")):
         some = [r for r in report.results if r.status == status]
