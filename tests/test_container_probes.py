@@ -407,6 +407,43 @@ def test_a_node_tells_its_handlers_and_plugins(tmp_path: Path) -> None:
     assert (second.engine, second.handlers) == ("crio", ("nvidia",))
 
 
+@pytest.mark.parametrize(
+    ("kubelet", "config", "part"),
+    [
+        ("/var/lib/kubelet", "/etc/containerd/config.toml", "/opt/parts/nvidia.toml"),
+        ("/var/snap/microk8s/common/var/lib/kubelet", "/var/snap/microk8s/current/args/containerd.toml", None),
+        (
+            "/var/lib/kubelet",
+            "/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
+            "/var/lib/rancher/k3s/agent/etc/containerd/config-v3.toml.d/99-nvidia.toml",
+        ),
+        ("/var/lib/k0s/kubelet", "/etc/k0s/containerd.toml", "/run/k0s/containerd-cri.toml"),
+        ("/var/lib/kubelet", "/etc/crio/conf.d/99-nvidia.toml", None),
+    ],
+)
+def test_the_nvidia_handler_is_found_where_each_distribution_keeps_it(
+    tmp_path: Path, kubelet: str, config: str, part: str | None
+) -> None:
+    handler = '[plugins."io.containerd.cri.v1.runtime".containerd.runtimes."nvidia"]\n'
+    (tmp_path / kubelet[1:] / "plugins" / "gpu.nvidia.com").mkdir(parents=True)
+    if part is None:
+        put(tmp_path, config, handler)
+    else:
+        pattern = part.rpartition("/")[0] + "/*.toml" if "k0s" not in part else part
+        put(tmp_path, config, f'version = 3\nimports = [\n  "{pattern}", # all of them\n]\n')
+        put(tmp_path, part, handler + f'imports = ["{config}"]\n')
+    fact = kubernetes.kubernetes(RootedHost(str(tmp_path)))
+    assert any("nvidia" in c.handlers for c in fact.configs)
+    assert len({c.path for c in fact.configs}) == len(fact.configs)
+    assert fact.drivers == ("gpu.nvidia.com",) and fact.plugins == ()
+
+
+def test_imports_are_read_as_containerd_reads_them() -> None:
+    text = "version = 3\nimports = ['/a/*.toml', \"b.toml\"]\n#imports = ['/c']\n"
+    assert kubernetes.parse_imports(text) == ["/a/*.toml", "b.toml"]
+    assert kubernetes.parse_imports("version = 2\n") == []
+
+
 def test_a_machine_without_kubelet_is_no_node(tmp_path: Path) -> None:
     with pytest.raises(Absent):
         kubernetes.kubernetes(RootedHost(str(tmp_path)))
@@ -508,3 +545,36 @@ def test_every_probe_answers_on_this_machine_and_can_be_replayed() -> None:
                 ask(ReplayedHost(calls, env))
             continue
         assert ask(ReplayedHost(calls, env)) == live
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [('"16G"', 16 << 30), ("67108864", 64 << 20), ('"lots"', None), ("true", None), ("null", None)]
+)
+def test_the_daemons_own_default_of_shared_memory_is_read(text: str, size: int | None) -> None:
+    data = f'{{"default-shm-size": {text}}}'.encode()
+    assert docker.parse_daemon(data, "/p", "root").shm_size == size
+
+
+@pytest.mark.parametrize(
+    "key", ["default_runtime", "registryMirrors", "Runtimes", "registry_mirrors", "Default-Runtime"]
+)
+def test_an_option_under_a_name_that_dockerd_does_not_know_is_a_fault(key: str) -> None:
+    file = docker.parse_daemon(json.dumps({key: "x"}).encode(), "/p", "root")
+    assert file.error == "shape" and key in file.detail
+
+
+def test_options_that_are_not_in_our_list_are_no_fault() -> None:
+    text = b'{"hosts": ["fd://"], "experimental": true, "metrics-addr": "x", "bip": "10.0.0.1/24", "features": {"cdi": true}}'
+    assert docker.parse_daemon(text, "/p", "root").error is None
+
+
+def test_runtimes_that_flags_of_the_service_declare_are_seen(tmp_path: Path) -> None:
+    put(tmp_path, "/usr/bin/dockerd")
+    put(
+        tmp_path,
+        "/etc/systemd/system/docker.service.d/override.conf",
+        "[Service]\nExecStart=\n#ExecStart=dockerd --add-runtime=old=/x\n"
+        "ExecStart=/usr/bin/dockerd --host=fd:// --add-runtime=nvidia=/usr/bin/nvidia-container-runtime\n",
+    )
+    put(tmp_path, "/etc/default/docker", "DOCKER_OPTS=\"--add-runtime 'kata=/opt/kata'\"\n")
+    assert docker.docker(RootedHost(str(tmp_path))).flag_runtimes == ("kata", "nvidia")

@@ -112,3 +112,13 @@ def test_a_mirror_that_dockerd_takes_is_no_fault(url: str) -> None:
 )
 def test_a_mirror_that_dockerd_refuses_is_a_fault(url: str) -> None:
     assert _container.mirror_fault(url) is not None
+
+
+def test_brands_that_all_lead_to_one_answer_leave_nothing_open() -> None:
+    card = HERE._replace(brands=frozenset({"geforce", "geforcertx"}))
+    both = "cuda>=13 brand=geforce,driver>=550,driver<551 brand=geforcertx,driver>=550,driver<551"
+    assert holds(both, card) is None
+    assert _require.settled(both, card) is True
+    assert _require.settled("cuda>=13 brand=geforce,driver>=550,driver<551", card) is None
+    assert _require.settled("cuda>=13 brand=tesla,driver>=550", card) is False
+    assert _require.settled("cuda>=13 brand=tesla,driver>=550", NO_BRAND) is None

@@ -133,6 +133,18 @@ def test_a_path_for_vllm_is_followed_and_judged_loadable_or_not(world: World) ->
 
 
 @needs_gcc
+def test_torch_libraries_outside_torch_are_found_as_the_loader_finds_them(world: World) -> None:
+    """As conda has them: in lib/ of the environment. torch with CUDA is not taken for one without."""
+    lib = world.base / "env/lib"
+    lib.mkdir(parents=True)
+    for path in (world.site / "torch/lib").glob("*.so"):
+        path.rename(lib / path.name)
+    fact = world.fact(LD_LIBRARY_PATH=str(lib))
+    assert fact.links == "shared" and fact.asked_by == f"{lib}/libtorch_python.so"
+    assert world.fact().links == "unreadable"  # not found at all: what it wants is not known
+
+
+@needs_gcc
 def test_damaged_torch_libraries_are_told_from_none(world: World) -> None:
     for path in (world.site / "torch").glob("_C*"):
         path.write_bytes(b"junk")

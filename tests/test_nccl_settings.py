@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from ds_doctor.host import Host, ReplayedHost, RootedHost, record
 from ds_doctor.model import Trouble, Unseen
 from ds_doctor.probes import network as net
-from ds_doctor.probes.nccl_config import HIDDEN, nccl_config, parse_conf, parse_home
+from ds_doctor.probes.nccl_config import HIDDEN, nccl_config, parse_conf, parse_home, parse_nsswitch
 from ds_doctor.probes.network import Interface, Network, network
 from ds_doctor_checks import _nccl_settings as settings
+from probe_host import Tree
 
 # -- files -------------------------------------------------------------------------------------------------------------
 
@@ -41,6 +42,15 @@ def test_another_root_has_its_own_file(tmp_path: Path) -> None:
     (tmp_path / "etc/nccl.conf").write_text("NCCL_P2P_DISABLE=1\n")
     fact = nccl_config(RootedHost(str(tmp_path)))
     assert fact.settings["NCCL_P2P_DISABLE"].source == "/etc/nccl.conf"
+
+
+def test_a_user_of_a_directory_has_the_file_in_home(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, env={"HOME": "/home/jo"})
+    tree.put("/etc/passwd", "other:x:4294967000:0::/home/other:/bin/sh\n")
+    tree.put("/home/jo/.nccl.conf", "NCCL_P2P_DISABLE=1\n")
+    assert nccl_config(tree).settings == {}  # getpwuid gives nobody, and NCCL reads no such file
+    tree.put("/etc/nsswitch.conf", "passwd: files sss\ngroup: files\n")
+    assert nccl_config(tree).settings["NCCL_P2P_DISABLE"].source == "/home/jo/.nccl.conf"
 
 
 def test_lines_that_nccl_takes_otherwise_than_they_look_are_said() -> None:
@@ -80,6 +90,7 @@ def test_home_is_that_of_the_password_file() -> None:
 def test_any_text_is_a_configuration(text: str) -> None:
     parse_conf(text, "/etc/nccl.conf")
     parse_home(text, 0)
+    parse_nsswitch(text)
 
 
 @unhurried(deadline=None)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,6 +85,28 @@ def test_the_container_tells_its_shared_memory() -> None:
     assert got.environment == {"NCCL_DEBUG": "INFO"}
 
 
+@pytest.mark.parametrize(
+    ("options", "mount", "mib"),
+    [
+        ("-v /dev/shm:/dev/shm", "/dev/shm", None),
+        ("--volume=/dev/shm:/dev/shm:rw", "/dev/shm", None),
+        ("--mount type=bind,source=/dev/shm,target=/dev/shm", "/dev/shm", None),
+        ("-v cache:/dev/shm/", "cache", None),
+        ("--tmpfs /dev/shm:rw,size=16g", "tmpfs", 16384),
+        ("--tmpfs /dev/shm", "tmpfs", None),
+        ("--mount type=tmpfs,destination=/dev/shm,tmpfs-size=1073741824", "tmpfs", 1024),
+        ("-v /dev/shm:/host-shm --tmpfs /tmp --shm-size 2g", None, 2048),
+        ("--shm-size $SHM", "?", None),
+        ("--shm-size 0", None, None),
+        ("-v", None, None),
+    ],
+)
+def test_what_is_mounted_over_shared_memory_is_seen(options: str, mount: str | None, mib: int | None) -> None:
+    container = parse((*f"docker run --rm {options}".split(), "img", "vllm", "serve", "m")).container
+    assert container is not None and container.shm_mount == mount
+    assert container.shm_size == (None if mib is None else mib << 20)
+
+
 def test_the_container_tells_its_gpus() -> None:
     def gpus(text: str) -> tuple[str, ...] | None:
         container = of(text).container
@@ -97,6 +124,31 @@ def test_what_stands_behind_the_image_belongs_to_the_engine() -> None:
     got = of("docker run vllm/vllm-openai:latest --model m --shm-size 16g --ipc=host")
     assert got.container is not None
     assert got.container.shm_size is None and got.container.ipc is None
+
+
+def test_every_probe_sees_the_variables_in_front_of_the_command(tmp_path: Path) -> None:
+    kept = tmp_path / "snapshot.json"
+    words = [
+        "run",
+        "--only",
+        "nccl",
+        "--only",
+        "visible-*",
+        "--record",
+        str(kept),
+        "--",
+        "env",
+        "NCCL_P2P_DISABLED=1",
+        "vllm",
+        "serve",
+        "m",
+    ]
+    subprocess.run(
+        [sys.executable, "-m", "ds_doctor", *words], capture_output=True, check=False, env={"PATH": "/usr/bin"}
+    )
+    facts = json.loads(kept.read_text())["facts"]
+    assert facts["nccl_config"]["value"]["settings"]["NCCL_P2P_DISABLED"]["value"] == "1"
+    assert facts["environment"]["value"]["variables"]["NCCL_P2P_DISABLED"] == "1"
 
 
 def test_what_stands_in_front_of_docker_does_not_reach_the_container() -> None:

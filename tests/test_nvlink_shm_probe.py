@@ -117,3 +117,26 @@ def test_a_real_read_only_mount_is_seen() -> None:
 def test_no_mount_table_breaks_the_parser(text: str) -> None:
     only_trouble(parse_mount, text)
     only_trouble(parse_mount, f"a b c / /dev/shm {text}")
+
+
+def test_a_mere_folder_has_the_type_of_what_it_lies_on(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    root = "1 0 0:50 / / rw,relatime - overlay overlay rw,lowerdir=/l\n"
+    tree.put("/proc/self/mountinfo", root)
+    (tmp_path / "dev/shm").mkdir(parents=True)
+    got = shm(tree)
+    assert (got.fs_type, got.own_mount) == ("overlay", False)
+    tree.put("/proc/self/mountinfo", root + "2 1 0:5 / /dev rw,nosuid - devtmpfs udev rw,size=4k\n")
+    assert shm(tree).fs_type == "devtmpfs"
+    (tmp_path / "proc/self/mountinfo").unlink()
+    assert shm(tree).fs_type is None
+
+
+def test_a_link_to_where_old_systems_keep_it_is_followed(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    tree.put("/proc/self/mountinfo", MOUNT.replace("/dev/shm", "/run/shm"))
+    (tmp_path / "run/shm").mkdir(parents=True)
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/shm").symlink_to("/run/shm")
+    got = shm(tree)
+    assert (got.fs_type, got.own_mount, got.present) == ("tmpfs", True, True)

@@ -184,6 +184,20 @@ def test_rpath_beats_ld_library_path_and_runpath_does_not(tmp_path: Path) -> Non
     assert [(e.package, e.lacks) for e in got.extensions] == [("vllm", ("libcudart.so.12",))]
 
 
+def test_the_same_file_by_another_way_is_no_other_file(tmp_path: Path) -> None:
+    """LD_LIBRARY_PATH=/usr/local/cuda/lib64, a link to what the loader would have found anyway."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "v"], check=True)
+    site = next((tmp_path / "v/lib").glob("python3*/site-packages"))
+    lib = site / "nvidia/cu13/lib"
+    sparse = shared(lib / "libcusparse.so.12", "libcusparse.so.12")
+    shared(site / "torch/lib/libtorch_cuda.so", "libtorch_cuda.so", sparse, runpath="$ORIGIN/../../nvidia/cu13/lib")
+    (site / "torch/version.py").write_text("__version__ = '2.11.0+cu130'\n")
+    (tmp_path / "link").symlink_to(lib)
+    env = {"LD_LIBRARY_PATH": str(tmp_path / "link"), "PATH": ""}
+    (one,) = torch_libs(Host(Asked(python=str(tmp_path / "v/bin/python")), env=env)).libraries
+    assert one.how == "LD_LIBRARY_PATH" and one.plain == one.path
+
+
 @pytest.mark.parametrize("ask", [packages, toolchain, caches, torch_libs], ids=lambda f: f.__name__)
 def test_the_recorded_h200_host_gives_the_same_facts_again(ask: Callable[[Host], Any]) -> None:
     folder = FIXTURES / "probes" / ask.__name__ / "h200-x1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -77,6 +78,19 @@ def test_a_venv_with_system_packages_sees_them_after_its_own(tmp_path: Path) -> 
     assert got.packages["pyyaml"].version == "6.0.1"
 
 
+def test_a_venv_that_a_link_made_has_the_base_of_the_real_python(tmp_path: Path) -> None:
+    """As where /usr/local/bin/python3 is a link into /usr/bin: Python.h stands below /usr/include then."""
+    link = tmp_path / "local/bin/python3"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(os.path.realpath(sys.executable))
+    subprocess.run([link, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    python = str(tmp_path / "venv/bin/python3")
+    said = subprocess.run(
+        [python, "-c", "import sys; print(sys.base_prefix)"], check=True, capture_output=True, text=True
+    )
+    assert _interpreter.interpreter(Host(Asked(python=python))).base == said.stdout.strip()
+
+
 def test_debians_python_has_dist_packages(tmp_path: Path) -> None:
     debian(tmp_path)
     got = packages(rooted(tmp_path))
@@ -96,6 +110,23 @@ def test_a_command_that_starts_a_container_says_nothing_about_this_python(tmp_pa
     debian(tmp_path)
     with pytest.raises(Absent, match="python-elsewhere"):
         packages(rooted(tmp_path, command=("sudo", "docker", "run", "vllm/vllm-openai")))
+
+
+def test_conda_run_is_not_judged_by_condas_own_python(tmp_path: Path) -> None:
+    put(tmp_path, "/opt/conda/bin/conda", "#!/opt/conda/bin/python\n", 0o755)
+    host = rooted(tmp_path, command=("/opt/conda/bin/conda", "run", "-n", "serve", "vllm", "serve", "m"))
+    with pytest.raises(Absent, match="python-elsewhere"):
+        packages(host)
+
+
+def test_uv_run_uses_the_environment_of_the_project(tmp_path: Path) -> None:
+    venv(tmp_path)
+    (tmp_path / "srv").mkdir()
+    (tmp_path / "srv/.venv").symlink_to("/opt/venv")
+    host = rooted(tmp_path, command=("uv", "run", "vllm", "serve", "m"))
+    host.env = {"PWD": "/srv", "PATH": "/usr/bin"}
+    got = _interpreter.interpreter(host)
+    assert (got.path, got.how) == ("/srv/.venv/bin/python", "command")
 
 
 def test_a_virtual_env_that_is_gone_is_said(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -334,12 +335,47 @@ def test_metadata_that_looks_like_a_tensor_is_metadata(tmp_path: Path) -> None:
 
 def test_pickles_are_recognised_and_not_judged(tmp_path: Path) -> None:
     build.small(tmp_path)
-    (tmp_path / "pytorch_model.bin").write_bytes(b"PK\x03\x04" + bytes(100))
+    with zipfile.ZipFile(tmp_path / "pytorch_model.bin", "w") as archive:
+        archive.writestr("archive/data.pkl", bytes(100_000))
     (tmp_path / "training_args.bin").write_bytes(b"nothing of the model")
     fact = look(tmp_path)
     assert faults(fact) == set()
     assert judge(fact)["weights-shard-truncated"].reason is not None
     assert judge(fact)["weights-shard-truncated"].status == "unknown"
+
+
+def test_a_pickle_that_ends_before_its_directory_is_truncated(tmp_path: Path) -> None:
+    build.small(tmp_path)
+    with zipfile.ZipFile(tmp_path / "pytorch_model.bin", "w") as archive:
+        archive.writestr("archive/data.pkl", bytes(100_000))
+        archive.comment = b"c" * 60_000
+    assert faults(look(tmp_path)) == set()
+    os.truncate(tmp_path / "pytorch_model.bin", 90_000)
+    assert faults(look(tmp_path)) == {"shard-truncated"}
+    (tmp_path / "pytorch_model.bin").write_bytes(b"\x80\x02old pickle of torch before 1.6")
+    assert faults(look(tmp_path)) == set()
+
+
+def test_an_index_of_files_that_were_left_out_counts_for_nothing_beside_pytorch_files(tmp_path: Path) -> None:
+    folder = build.sharded(tmp_path)
+    for shard in folder.glob("*.safetensors"):
+        shard.unlink()
+    assert faults(look(folder)) == {"none", "shard-missing"}
+    for number in (1, 2):
+        with zipfile.ZipFile(folder / f"pytorch_model-{number:05}-of-00002.bin", "w") as archive:
+            archive.writestr("archive/data.pkl", b"")
+    assert faults(look(folder)) == set()
+    (folder / "pytorch_model-00002-of-00002.bin").unlink()
+    assert faults(look(folder)) == {"numbering-holes"}
+
+
+def test_hidden_files_are_no_weights(tmp_path: Path) -> None:
+    """What a Mac leaves beside each file that it copies; the engines' *.safetensors does not match it."""
+    folder = build.sharded(tmp_path)
+    (folder / "._model-00001-of-00003.safetensors").write_bytes(b"\0\5\26\7" + bytes(200))
+    assert faults(look(folder)) == set()
+    (folder / "model.safetensors.index.json").unlink()
+    assert faults(look(folder)) == set()
 
 
 def test_gguf_needs_no_configuration_and_is_not_judged(tmp_path: Path) -> None:
@@ -353,12 +389,60 @@ def test_gguf_needs_no_configuration_and_is_not_judged(tmp_path: Path) -> None:
 
 def test_files_that_no_engine_loads_may_be_pointers(tmp_path: Path) -> None:
     folder = build.sharded(tmp_path / "m")
-    for name in ("pytorch_model.bin", "consolidated.safetensors", "m.gguf"):
+    for name in ("pytorch_model.bin", "m.gguf"):
         (folder / name).write_bytes(build.LFS)
     assert faults(look(folder)) == set()
     (folder / "model.safetensors.index.json").unlink()
-    (folder / "consolidated.safetensors").unlink()
     assert faults(look(folder)) == set()
+
+
+def test_a_consolidated_copy_must_be_whole_unless_the_engine_leaves_it_alone(tmp_path: Path) -> None:
+    """vLLM's load format `auto` prefers consolidated*.safetensors to the shards of the index."""
+    folder = build.sharded(tmp_path / "m")
+    (folder / "consolidated.safetensors").write_bytes(build.LFS)
+    assert faults(look(folder)) == {"lfs-pointer"}
+    assert faults(look(None, command=("vllm", "serve", str(folder)))) == {"lfs-pointer"}
+    assert faults(look(None, command=("vllm", "serve", str(folder), "--load-format", "safetensors"))) == set()
+    serve = ("python3", "-m", "sglang.launch_server", "--model-path", str(folder))
+    assert faults(look(None, command=serve)) == set()
+
+
+@pytest.mark.parametrize("name", ["tokenizer.model.v3", "tokenizer.model.v7m1", "tokenizer.tok.json", "qwen.tiktoken"])
+def test_tokenizers_under_their_rarer_names_are_tokenizers(tmp_path: Path, name: str) -> None:
+    folder = build.single(tmp_path)
+    (folder / "tokenizer.json").unlink()
+    (folder / name).write_bytes(b"\x0a\x0e")
+    assert faults(look(folder)) == set()
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tekken.json", "vocab.json", "preprocessor_config.json"])
+def test_a_vocabulary_that_was_cut_off_is_found(tmp_path: Path, name: str) -> None:
+    folder = build.single(tmp_path)
+    whole = json.dumps({f"token{i}": i for i in range(2000)})
+    (folder / name).write_text(whole + "\n")
+    assert faults(look(folder)) == set()
+    (folder / name).write_text(whole[:20000])
+    assert faults(look(folder)) == {"config-malformed"}
+    (folder / name).write_bytes(build.LFS)
+    assert faults(look(folder)) == {"lfs-pointer"}
+
+
+def test_a_diffusers_pipeline_is_not_called_empty(tmp_path: Path) -> None:
+    (tmp_path / "model_index.json").write_text('{"_class_name": "FluxPipeline"}')
+    (tmp_path / "transformer").mkdir()
+    fact = look(tmp_path)
+    assert faults(fact) == set()
+    assert judge(fact)["weights-none"].status == "unknown"
+    assert judge(fact)["weights-config-missing"].status == "unknown"
+
+
+def test_missing_shards_are_named_with_as_many_digits_as_their_siblings(tmp_path: Path) -> None:
+    build.small(tmp_path)
+    for number in (1, 2, 12):
+        (tmp_path / f"model-{number}-of-12.safetensors").write_bytes(build.safetensors([f"t{number}"]))
+    fact = look(tmp_path)
+    assert faults(fact) == {"numbering-holes"}
+    assert fact.numbering[0].missing.first[0] == "model-3-of-12.safetensors"
 
 
 def test_the_draft_layers_beside_an_index_are_loaded_and_no_stray(tmp_path: Path) -> None:

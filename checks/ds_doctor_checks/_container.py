@@ -17,12 +17,20 @@ from ._data import table
 from ._require import numbers
 
 KIND = "nvidia.com/gpu"
+OPERATOR = "/usr/local/nvidia/toolkit/"  # where the GPU Operator puts the toolkit, outside of PATH
 
 
 def on_the_host(system: System) -> None:
     """A container does not see the engine that runs it."""
     if system.container not in (None, "wsl"):
         raise NotApplicable("inside-container", kind=system.container)
+
+
+def on_a_system(system: System) -> None:
+    """The same, but for containers that are whole systems (LXC) and run a Docker of their own. What their Docker needs of
+    the toolkit is another matter: without rights over devices `no-cgroups = true` is right there."""
+    if system.container != "lxc":
+        on_the_host(system)
 
 
 def in_a_container(system: System) -> None:
@@ -89,6 +97,13 @@ def runtime_by_hook(toolkit: Toolkit, config: ToolkitConfig | None) -> bool | No
         return mode == "legacy"
     jit = at_least(toolkit.version, table("container")["toolkit"]["jit_cdi_since"])
     return None if jit is None else not jit
+
+
+def operator_runtime(docker: Docker) -> str | None:
+    """The program of a declared runtime that is there and came with the GPU Operator, whose hook lies beside it."""
+    file = root_file(docker)
+    runtimes = file.runtimes.items() if file is not None else ()
+    return next((r.path for _, r in runtimes if r.found and (r.path or "").startswith(OPERATOR)), None)
 
 
 def either(*answers: bool | None) -> bool | None:
@@ -176,6 +191,13 @@ def unknown_keys(config: ToolkitConfig) -> list[str]:
     """Keys of a config.toml that no known release reads."""
     known = table("container")["toolkit"]
     return [k for k in config.values if k not in known["keys"] and not k.startswith(tuple(known["open_tables"]))]
+
+
+def no_booleans(config: ToolkitConfig) -> list[str]:
+    """What a config.toml sets to something else where the toolkit takes nothing but true or false."""
+    keys = table("container")["toolkit"]["booleans"]
+    held = ((k, config.values[k]) for k in keys if k in config.values)
+    return [f"{k} = {v!r} (true or false is due)" for k, v in held if not isinstance(v, bool)]
 
 
 def defects(version: str) -> list[str]:

@@ -23,6 +23,16 @@ def compiling(packages: Packages) -> list[str]:
     return who
 
 
+def building_with_ninja(packages: Packages) -> list[str]:
+    """Those of them that start ninja: FlashInfer (flashinfer/jit/cpp_ext.py); DeepGEMM calls nvcc or NVRTC itself."""
+    who = [n for n in compiling(packages) if n == "flashinfer-python"]
+    if not who:
+        raise NotApplicable("nothing-compiles")
+    if READY_MADE in packages.packages:
+        raise NotApplicable("kernels-ready-made", name=READY_MADE)
+    return who
+
+
 def needed(packages: Packages) -> set[str]:
     """Which of the folders the installed packages write to."""
     folders: set[str] = set()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from ds_doctor.api import NotApplicable, Undecided
+from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.nvml import Gpu, Nvml
 
 from ._data import table
@@ -81,6 +82,19 @@ def visible(gpus: tuple[Gpu, ...], variables: Mapping[str, str]) -> Visible:
             return Visible(gpus=(), value=value, cut=entry.strip(), why="repeated")
         chosen += fits
     return _left(chosen, value, None, None, alike or prefix is not None)
+
+
+def seen(nvml: Nvml | None, environment: Environment | None, alike: Callable[[Gpu], object]) -> tuple[Gpu, ...]:
+    """The GPUs that CUDA would see; all where CUDA_VISIBLE_DEVICES hides them all, for that is another rule's business.
+
+    Undecided where its indices may mean other cards that are not `alike`: CUDA numbers unlike ones by speed, NVML by
+    their place on the bus.
+    """
+    gpus = gpus_of(nvml)
+    left = visible(gpus, environment.variables if environment else {})
+    if left.gpus and not left.sure and len(left.gpus) < len(gpus) and len({alike(g) for g in gpus}) > 1:
+        raise Undecided("gpu-order-unknown", value=left.value or "")
+    return left.gpus or gpus
 
 
 def _left(chosen: list[Gpu | str], value: str, cut: str | None, why: str | None, sure: bool) -> Visible:

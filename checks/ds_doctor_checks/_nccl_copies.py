@@ -28,12 +28,24 @@ def pinned(packages: Packages) -> tuple[str, str] | None:
         m = re.match(r"(nvidia-nccl-cu\d+)\s*\(?==\s*([\d.]+)", line)
         if m:
             return m[1], m[2]
-    if torch.requires:  # a torch that was built against the NCCL of its own image names none
+    if torch.requires or not torch.folder.endswith(".dist-info"):
+        # A torch that was built against the NCCL of its own image or of its distribution (conda) names none.
         raise NotApplicable("nccl-pin-none")
     exact = table("nccl")["pins"].get(torch.version)
     if exact is None:
         return None
     return "nvidia-nccl-cu13" if version(torch.version) >= CU13 else "nvidia-nccl-cu12", exact
+
+
+def owns_wheel(packages: Packages | None) -> bool:
+    """Whether torch was installed together with an nvidia-nccl wheel. One that was built against the NCCL of its image
+    (NGC) or of its distribution (conda) has nothing to do with such a wheel, which vLLM or another package brought."""
+    torch = packages.packages.get("torch") if packages is not None else None
+    if torch is None:
+        return True
+    if torch.requires:
+        return any(line.startswith("nvidia-nccl-cu") for line in torch.requires)
+    return torch.folder.endswith(".dist-info")
 
 
 def is_foreign(copies: NcclCopies) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from ds_doctor.probes.nccl_config import NcclConfig
+from ds_doctor.probes.launch import Launch
+from ds_doctor.probes.nccl_config import NcclConfig, Setting
 from ds_doctor.probes.network import Interface
 
 from ._data import table
 
-_WHOLE = re.compile(r"\s*[+-]?(0[xX][0-9a-fA-F]+|\d+)\s*\Z")
+_WHOLE = re.compile(r"\s*[+-]?(0[xX][0-9a-fA-F]+|[0-9]+)\s*\Z")
 _START = re.compile(r"\s*([+-]?(?:0[xX][0-9a-fA-F]+|\d+))")
 
 
@@ -45,7 +46,11 @@ def known(name: str) -> bool:
 
 
 def meant(name: str) -> str | None:
-    """The variable that a name nobody reads was likely meant to be: one slip away, or the same words in another order."""
+    """The variable that a name nobody reads was likely meant to be: one slip away, the same words in another order, or
+    what people take for its name."""
+    usual = table("nccl")["variables"]["taken_for"].get(name)
+    if usual is not None:
+        return str(usual)
     words = sorted(name.split("_"))
     best: str | None = None
     for candidate in table("nccl")["variables"]["known"]:
@@ -117,6 +122,18 @@ def matches(pattern: str, names: Iterable[str]) -> list[str]:
 def usable(interfaces: Sequence[Interface]) -> list[Interface]:
     """Those that NCCL looks at: not known to be down."""
     return [i for i in interfaces if i.running is not False]
+
+
+# -- whose settings ----------------------------------------------------------------------------------------------------
+
+
+def for_engine(config: NcclConfig, launch: Launch | None) -> NcclConfig:
+    """The settings that the engine gets: in a container that is to be started those of its own command alone."""
+    if launch is None or launch.container is None:
+        return config
+    by = f"{launch.container.program} -e"
+    given = {n: Setting(value=v, source=by) for n, v in launch.environment.items() if n.startswith("NCCL_")}
+    return NcclConfig(settings=given)
 
 
 # -- together ---------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """What installed packages demand of each other, out of their Requires-Dist lines; it judges nothing.
 
-Only what is certain: pins with == or ~= and markers that can be answered from the Python's version on Linux. A line that is
-harder to read is left out. (packaging would read all of it, and costs 26 ms to import.)
+Only what is certain: pins with == or ~= and markers that can be answered from the Python's version and the machine on Linux.
+A line that is harder to read is left out. (packaging would read all of it, and costs 26 ms to import.)
 """
 
 from __future__ import annotations
@@ -15,8 +15,17 @@ from ds_doctor.probes.python_env import Package, Packages, normal
 
 _LINE = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;()]*)\)?\s*(?:;(.*))?\Z", re.S)
 _TERM = re.compile(
-    r"""\s*(platform_system|sys_platform|python_version|os_name)\s*(==|!=|<=|>=|<|>)\s*(['"])([^'"]*)\3\s*\Z"""
+    r"""\s*(platform_system|sys_platform|platform_machine|python_version|os_name|implementation_name|platform_python_implementation)"""
+    r"""\s*(==|!=|<=|>=|<|>)\s*(['"])([^'"]*)\3\s*\Z"""
 )
+# What the words of a marker are here; engines run on CPython alone.
+_HERE = {
+    "platform_system": "Linux",
+    "sys_platform": "linux",
+    "os_name": "posix",
+    "implementation_name": "cpython",
+    "platform_python_implementation": "CPython",
+}
 
 
 class Pin(msgspec.Struct, frozen=True):
@@ -31,12 +40,12 @@ class Pin(msgspec.Struct, frozen=True):
         return f"{self.name}{self.operator}{self.version}"
 
 
-def pins(packages: Packages) -> Iterator[Pin]:
-    """Every exact pin on a package that is installed."""
+def pins(packages: Packages, machine: str) -> Iterator[Pin]:
+    """Every exact pin on a package that is installed. `machine` as `uname -m` gives it, empty when that is not known."""
     for package in packages.packages.values():
         for line in package.requires:
             m = _LINE.match(line)
-            if m is None or not _holds(m[3], packages.version):
+            if m is None or not holds(m[3], packages.version, machine):
                 continue
             name = normal(m[1])
             specs = [s.strip() for s in m[2].split(",") if s.strip()]
@@ -46,33 +55,47 @@ def pins(packages: Packages) -> Iterator[Pin]:
                     yield Pin(package, name, s[1], s[2])
 
 
-def _holds(marker: str | None, python: str) -> bool:
+def holds(marker: str | None, python: str, machine: str) -> bool:
     """Whether a marker holds here for certain."""
-    if marker is None or not marker.strip():
-        return True
-    if "(" in marker or re.search(r"\bor\b", marker):
-        return False
-    return all(_term(t, python) for t in re.split(r"\band\b", marker))
+    return marker is None or not marker.strip() or _value(marker, python, machine) is True
 
 
-def _term(term: str, python: str) -> bool:
+def _value(marker: str, python: str, machine: str) -> bool | None:
+    """A marker's value, None where a part of it cannot be answered. `and` binds closer than `or`, as in Python."""
+    while True:  # from the innermost pair of parentheses outwards; what is within becomes a word that is its value
+        inner = re.search(r"\(([^()]*)\)", marker)
+        if inner is None:
+            break
+        marker = f"{marker[: inner.start()]} {_value(inner[1], python, machine)} {marker[inner.end() :]}"
+    every = [
+        [_term(term, python, machine) for term in re.split(r"\band\b", part)] for part in re.split(r"\bor\b", marker)
+    ]
+    parts = [False if False in terms else None if None in terms else True for terms in every]
+    return True if True in parts else None if None in parts else False
+
+
+def _term(term: str, python: str, machine: str) -> bool | None:
+    if term.strip() in ("True", "False"):
+        return term.strip() == "True"
     m = _TERM.match(term)
     if m is None:
-        return False
+        return None
     name, operator, value = m[1], m[2], m[4]
     if name != "python_version":
-        is_linux = value == {"platform_system": "Linux", "sys_platform": "linux", "os_name": "posix"}[name]
-        return is_linux if operator == "==" else not is_linux if operator == "!=" else False
-    here, there = release(python), release(value)
-    if here is None or there is None:
-        return False
+        here = machine if name == "platform_machine" else _HERE[name]
+        if not here or operator not in ("==", "!="):
+            return None
+        return (value == here) == (operator == "==")
+    version, wanted = release(python), release(value)
+    if version is None or wanted is None:
+        return None
     return {
-        "==": here == there,
-        "!=": here != there,
-        "<": here < there,
-        "<=": here <= there,
-        ">": here > there,
-        ">=": here >= there,
+        "==": version[:2] == wanted,
+        "!=": version[:2] != wanted,
+        "<": version[:2] < wanted,
+        "<=": version[:2] <= wanted,
+        ">": version[:2] > wanted,
+        ">=": version[:2] >= wanted,
     }[operator]
 
 

@@ -56,6 +56,14 @@ def holds(expression: str, values: Values) -> bool | None:
     return answer
 
 
+def settled(expression: str, values: Values) -> bool | None:
+    """`holds`, also where the GPU can be of several brands and the answer is the same for each of them."""
+    if not values.brands:
+        return holds(expression, values)
+    answers = {holds(expression, values._replace(brands=frozenset({b}))) for b in values.brands}
+    return answers.pop() if len(answers) == 1 else None
+
+
 def _all(alternative: str, values: Values) -> bool | None:
     answer: bool | None = True
     for atom in alternative.split(","):

@@ -12,7 +12,7 @@ from ds_doctor.probes.torch_libs import TorchLibs
 
 from ._arch import Arch, capability, cmake_list, compiled, flashinfer_list, torch_list
 from ._data import table
-from ._gpus import gpus_of, visible
+from ._gpus import seen
 
 
 @check("arch-list-invalid")
@@ -32,7 +32,7 @@ def arch_list_covers_the_gpus(environment: Environment, torch: TorchBuild, nvml:
     good, bad = torch_list(value, torch.known_arches, torch.named_arches)
     if bad:
         raise NotApplicable("arch-list-refused", variable="TORCH_CUDA_ARCH_LIST", entry=bad[0])
-    gpus = _seen(nvml, environment)
+    gpus = seen(nvml, environment, lambda g: g.cc)
     for cc, names in _uncovered(good, gpus):
         yield found("arch-list-misses-gpu", on="TORCH_CUDA_ARCH_LIST", value=value, cc=cc, gpus=names, want=_want(gpus))
 
@@ -54,7 +54,7 @@ def flashinfer_arch_list_covers_the_gpus(environment: Environment, packages: Pac
     good, bad = flashinfer_list(value)
     if bad:
         raise NotApplicable("arch-list-refused", variable="FLASHINFER_CUDA_ARCH_LIST", entry=bad[0])
-    gpus = _seen(nvml, environment)
+    gpus = seen(nvml, environment, lambda g: g.cc)
     for cc, names in _uncovered(good, gpus):
         yield found("arch-flashinfer-list-misses-gpu", on="FLASHINFER_CUDA_ARCH_LIST", value=value, cc=cc, gpus=names)
 
@@ -69,7 +69,7 @@ def cmake_arch_list_covers_the_gpus(environment: Environment, nvml: Nvml | None)
     if bad:
         yield found("arch-cmake-list", on="CUDAARCHS", value=value, lacks=bad[0] or '""')
         return
-    for cc, _ in _uncovered(good, _seen(nvml, environment)):
+    for cc, _ in _uncovered(good, seen(nvml, environment, lambda g: g.cc)):
         yield found("arch-cmake-list", on="CUDAARCHS", value=value, lacks=cc)
 
 
@@ -77,7 +77,7 @@ def cmake_arch_list_covers_the_gpus(environment: Environment, nvml: Nvml | None)
 def torch_was_built_for_the_gpus(torch: TorchBuild, nvml: Nvml | None, environment: Environment | None) -> Findings:
     if torch.cuda is None:
         raise NotApplicable("torch-without-cuda", version=torch.version)
-    gpus = _seen(nvml, environment)
+    gpus = seen(nvml, environment, lambda g: g.cc)
     names, source = _torch_arches(torch)
     arches = compiled(names)
     for cc, on in _uncovered(arches, gpus):
@@ -94,15 +94,18 @@ def vllm_was_built_for_the_gpus(libs: TorchLibs, nvml: Nvml | None, environment:
     extensions = [e for e in libs.extensions if e.package == "vllm"]
     if not extensions:
         raise NotApplicable("no-vllm")
-    gpus = _seen(nvml, environment)
+    gpus = seen(nvml, environment, lambda g: g.cc)
     known = [e for e in extensions if e.arches]
     if not known:
         raise Undecided("extension-arches-unread", path=extensions[0].path)
-    for extension in known:
-        for cc, on in _uncovered(compiled(extension.arches or ()), gpus):
-            yield found(
-                "arch-engine-misses-gpu", on=on, cc=cc, path=extension.path, arches=list(extension.arches or ())
-            )
+    # Some of the extensions hold kernels of a few architectures alone, on purpose: only what none of them covers is lost.
+    names = tuple(dict.fromkeys(a for e in known for a in e.arches or ()))
+    lost = _uncovered(compiled(names), gpus)
+    unread = next((e.path for e in extensions if e.arches is None), None)
+    if lost and unread is not None:
+        raise Undecided("extension-arches-unread", path=unread)
+    for cc, on in lost:
+        yield found("arch-engine-misses-gpu", on=on, cc=cc, path=known[0].path, arches=list(names))
 
 
 def _torch_value(environment: Environment) -> str | None:
@@ -117,13 +120,6 @@ def _flashinfer_value(environment: Environment, packages: Packages) -> str | Non
     if value is not None and "flashinfer-python" not in packages.packages:
         raise NotApplicable("no-flashinfer")
     return value
-
-
-def _seen(nvml: Nvml | None, environment: Environment | None) -> tuple[Gpu, ...]:
-    """The GPUs that CUDA would see; where CUDA_VISIBLE_DEVICES hides them all, that is another rule's business."""
-    gpus = gpus_of(nvml)
-    chosen = visible(gpus, environment.variables if environment else {}).gpus
-    return chosen or gpus
 
 
 def _uncovered(arches: Iterable[Arch], gpus: Iterable[Gpu]) -> list[tuple[str, str]]:

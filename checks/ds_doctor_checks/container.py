@@ -27,7 +27,7 @@ from ._data import table
 
 @check("docker-daemon-json-invalid")
 def daemon_json_can_be_read(docker: Docker, system: System) -> Findings:
-    shared.on_the_host(system)
+    shared.on_a_system(system)
     shared.with_daemon_json(docker)
     for file in docker.files:
         if file.error in ("syntax", "shape"):
@@ -44,7 +44,7 @@ def _readable(docker: Docker) -> list[DaemonFile]:
 
 @check("docker-mirror-malformed")
 def registry_mirrors_are_urls(docker: Docker, system: System) -> Findings:
-    shared.on_the_host(system)
+    shared.on_a_system(system)
     shared.with_daemon_json(docker)
     for file in _readable(docker):
         for mirror in file.mirrors:
@@ -55,13 +55,19 @@ def registry_mirrors_are_urls(docker: Docker, system: System) -> Findings:
 
 @check("docker-default-runtime-undeclared")
 def default_runtime_is_declared(docker: Docker, system: System) -> Findings:
-    shared.on_the_host(system)
+    shared.on_a_system(system)
     shared.with_daemon_json(docker)
     stock = table("container")["docker"]["stock_runtimes"]
     for file in _readable(docker):
         name = file.default_runtime
         # A name with a dot is a containerd shim, which dockerd looks for when it is used.
-        if name is None or name in stock or name in file.runtimes or ("." in name and "/" not in name):
+        if (
+            name is None
+            or name in stock
+            or name in file.runtimes
+            or name in docker.flag_runtimes
+            or ("." in name and "/" not in name)
+        ):
             continue
         yield found("docker-default-runtime-undeclared", on=file.path, path=file.path, runtime=name)
     yield from unread.daemon_json(docker, "docker-default-runtime-undeclared")
@@ -69,7 +75,7 @@ def default_runtime_is_declared(docker: Docker, system: System) -> Findings:
 
 @check("docker-runtime-program-missing")
 def runtime_programs_are_there(docker: Docker, system: System) -> Findings:
-    shared.on_the_host(system)
+    shared.on_a_system(system)
     shared.with_daemon_json(docker)
     for file in _readable(docker):
         for name, runtime in file.runtimes.items():
@@ -83,7 +89,7 @@ def runtime_programs_are_there(docker: Docker, system: System) -> Findings:
 
 @check("docker-data-root-missing")
 def data_root_is_there(docker: Docker, system: System) -> Findings:
-    shared.on_the_host(system)
+    shared.on_a_system(system)
     shared.with_daemon_json(docker)
     for file in _readable(docker):
         if file.data_root_there is False:
@@ -101,7 +107,7 @@ def nvidia_runtime_is_declared(docker: Docker, toolkit: Toolkit, system: System)
     file = shared.root_file(docker)
     if file is not None and file.error is not None:
         yield from unread.daemon_json(docker, "docker-nvidia-runtime-undeclared")
-    elif file is None or not any("nvidia" in name for name in file.runtimes):
+    elif not any("nvidia" in name for name in (*(file.runtimes if file else ()), *docker.flag_runtimes)):
         if file is not None and "nvidia" in (file.default_runtime or ""):
             raise NotApplicable("default-runtime-says")
         path = file.path if file else "/etc/docker/daemon.json"
@@ -126,6 +132,9 @@ def docker_can_hand_gpus_on(
     if by_hook is None:
         raise Undecided("no-docker-version")
     if by_hook:
+        runtime = shared.operator_runtime(docker)
+        if runtime is not None:
+            raise NotApplicable("gpus-by-runtime", program=runtime)
         yield found("toolkit-missing", driver=module.version)
 
 
@@ -160,13 +169,16 @@ def running_containers_keep_their_gpus(
 
 @check("toolkit-config-invalid")
 def toolkit_config_can_be_read(toolkit: Toolkit, system: System) -> Findings:
-    shared.on_the_host(system)
+    shared.on_a_system(system)
     if not toolkit.configs:
         raise NotApplicable("no-toolkit-config")
     for config in toolkit.configs:
         if config.error == "syntax":
             place = f"{config.path}:{config.line}" if config.line else config.path
             yield found("toolkit-config-invalid", on=config.path, place=place, detail=config.text or config.detail)
+        wrong = shared.no_booleans(config)
+        if wrong:
+            yield found("toolkit-config-invalid", on=config.path, place=config.path, detail=", ".join(wrong))
     yield from unread.config(toolkit, "toolkit-config-invalid")
 
 
@@ -178,6 +190,10 @@ def toolkit_lets_containers_reach_gpus(docker: Docker, toolkit: Toolkit, cdi: Cd
     flag = shared.gpus_flag_by_hook(docker, cdi, toolkit)
     for config in toolkit.configs:
         if config.error is not None or config.kind == "snap":
+            continue
+        if shared.no_booleans(config):  # the toolkit refuses the whole file, as another rule says
+            yield undecided("toolkit-no-cgroups", "toolkit-config-broken", path=config.path)
+            yield undecided("toolkit-rootless-cgroups", "toolkit-config-broken", path=config.path)
             continue
         off = config.values.get("nvidia-container-cli.no-cgroups") is True
         by_hook = shared.either(flag, shared.runtime_by_hook(toolkit, config))
@@ -334,6 +350,8 @@ def node_runtime_knows_nvidia(node: Kubernetes, module: KernelModule, cdi: Cdi |
 @check("kubernetes-plugin-missing")
 def node_offers_its_gpus(node: Kubernetes, module: KernelModule, system: System) -> Findings:
     shared.on_the_host(system)
+    if "gpu.nvidia.com" in node.drivers:
+        return  # NVIDIA's driver for dynamic resource allocation, which needs no device plugin
     if node.plugins is None:
         raise Undecided("file-denied", path="/var/lib/kubelet/device-plugins")
     if not any("nvidia" in name.lower() for name in node.plugins):
@@ -363,7 +381,7 @@ def driver_is_what_the_image_asks_for(environment: Environment, nvml: Nvml, load
 def _unmet(name: str, expression: str, gpus: list[_require.Values]) -> Findings:
     rules = ("image-needs-newer-driver", "image-wants-newer-driver")
     try:
-        answers = [_require.holds(expression, values) for values in gpus]
+        answers = [_require.settled(expression, values) for values in gpus]
     except ValueError as e:
         for rule in rules:
             yield undecided(rule, "requirement-unreadable", variable=name, part=str(e)[:60])
@@ -394,6 +412,8 @@ def container_has_compute_and_utility(
     libraries = (("compute", "libcuda.so.1"), ("utility", "libnvidia-ml.so.1"))
     # What was mounted by other means (CDI files take no notice of the variable) is there all the same.
     lacking = [c for c, library in libraries if c not in named and not (loader and library in loader.picked)]
+    if lacking and loader is None:
+        raise Undecided("no-loader-answer", given=given)
     if lacking:
         yield found("container-capabilities", given=given, lacking=lacking)
 

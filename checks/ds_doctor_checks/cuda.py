@@ -9,14 +9,15 @@ from ds_doctor.probes.caches import Caches
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.nvml import Nvml
 from ds_doctor.probes.python_env import Packages, TorchBuild
+from ds_doctor.probes.system import System
 from ds_doctor.probes.toolchain import Toolchain
 from ds_doctor.probes.torch_libs import CudaLibrary, TorchLibs
 
 from . import _compat as compat
-from ._cuda_needs import compiling, needed, nvcc_version, where
+from ._cuda_needs import building_with_ninja, compiling, needed, nvcc_version, where
 from ._cuda_wheels import SHARE_A_FOLDER, wheel_of
 from ._data import table
-from ._gpus import gpus_of, visible
+from ._gpus import gpus_of, seen
 from ._pins import Pin, kept, minor, pins, release
 
 # Built against one torch's C++ interface: another minor version ends in undefined symbols or missing operators.
@@ -52,8 +53,8 @@ def torch_has_cuda(torch: TorchBuild, nvml: Nvml | None) -> Findings:
 
 
 @check("cuda-torch-pin-broken", "cuda-pin-broken", "cuda-nvidia-pin-differs")
-def pins_are_kept(packages: Packages) -> Findings:
-    for pin in pins(packages):
+def pins_are_kept(packages: Packages, system: System | None) -> Findings:
+    for pin in pins(packages, system.machine if system is not None else ""):
         installed = packages.packages[pin.name].version
         if NCCL.match(pin.name):
             continue
@@ -120,6 +121,25 @@ def flashinfer_and_its_kernels_are_one_version(packages: Packages, environment: 
             have=part.version,
             main=main.version,
             python=packages.python,
+        )
+
+
+@check("cuda-flashinfer-other-cuda")
+def flashinfers_kernels_are_of_torchs_cuda(packages: Packages, torch: TorchBuild) -> Findings:
+    part = packages.packages.get("flashinfer-jit-cache")
+    built = compat.cuda_of_tag("+" + part.version.partition("+")[2]) if part is not None else None
+    if part is None or built is None:
+        raise NotApplicable("no-flashinfer-kernels")
+    if torch.cuda is None:
+        raise NotApplicable("torch-without-cuda", version=torch.version)
+    if compat.number(built)[0] != compat.number(torch.cuda)[0]:
+        yield found(
+            "cuda-flashinfer-other-cuda",
+            on=part.name,
+            have=part.version,
+            built=built,
+            torch=torch.version,
+            cuda=torch.cuda,
         )
 
 
@@ -252,8 +272,7 @@ def nvcc_knows_the_gpus(
 ) -> Findings:
     compiling(packages)
     version = nvcc_version(toolchain)
-    gpus = gpus_of(nvml)
-    for cc in dict.fromkeys(g.cc for g in visible(gpus, environment.variables if environment else {}).gpus or gpus):
+    for cc in dict.fromkeys(g.cc for g in seen(nvml, environment, lambda g: g.cc)):
         dropped = compat.dropped_by(cc)
         if dropped is not None:
             if compat.number(version)[0] >= dropped:
@@ -276,6 +295,8 @@ def nvcc_accepts_the_host_compiler(
     compiling(packages)
     variables = environment.variables if environment else {}
     flags = variables.get("NVCC_PREPEND_FLAGS", "") + " " + variables.get("NVCC_APPEND_FLAGS", "")
+    if variables.get("NVCC_CCBIN"):
+        raise NotApplicable("host-compiler-set", flags=f"NVCC_CCBIN={variables['NVCC_CCBIN']}")
     if "-ccbin" in flags or "compiler-bindir" in flags or "allow-unsupported-compiler" in flags:
         raise NotApplicable("host-compiler-set", flags=flags.strip())
     newest = toolchain.nvcc_newest_gcc
@@ -318,7 +339,7 @@ def triton_can_build_its_launcher(toolchain: Toolchain, packages: Packages) -> F
 
 @check("cuda-no-ninja")
 def ninja_is_on_path(toolchain: Toolchain, packages: Packages) -> Findings:
-    who = compiling(packages)
+    who = building_with_ninja(packages)
     if toolchain.ninja is None:
         beside = toolchain.ninja_beside_python
         yield found("cuda-no-ninja", on=packages.python, who=who, python=packages.python, beside=beside or "-")

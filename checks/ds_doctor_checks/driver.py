@@ -8,6 +8,7 @@ from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, not_
 from ds_doctor.probes.device_nodes import DeviceNodes
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.kernel_module import DriverGpus, KernelModule, Modules
+from ds_doctor.probes.launch import Launch
 from ds_doctor.probes.loader import Loader
 from ds_doctor.probes.nvml import Nvml
 from ds_doctor.probes.pci import Pci
@@ -25,14 +26,22 @@ LOST = 15  # NVML_ERROR_GPU_IS_LOST
 
 
 @check("gpu-none")
-def there_is_a_gpu(
-    pci: Pci | None, nvml: Nvml | None, known: DriverGpus | None, nodes: DeviceNodes | None, system: System | None
-) -> Findings:
+def there_is_a_gpu(pci: Pci | None, nvml: Nvml | None, known: DriverGpus | None, nodes: DeviceNodes | None) -> Findings:
     if pci is None and nodes is None:
         raise Undecided("not-under-root")
     seen = (pci and pci.gpus) or (nvml and nvml.gpus) or (known and known.gpus) or (nodes and of.has_nodes(nodes))
-    if not seen and not of.on_wsl(system, nodes):
+    if not seen:
         yield found("gpu-none")
+
+
+@check("driver-wsl-missing")
+def the_windows_driver_is_reached_from_wsl(nvml: Nvml | None, nodes: DeviceNodes, system: System | None) -> Findings:
+    if "dxg" not in nodes.nodes:
+        raise NotApplicable("not-on-wsl")
+    if nvml is not None and nvml.error in (9, 12):
+        yield found("driver-wsl-missing", code=nvml.error, detail=nvml.detail or "-")
+    elif nvml is None or nvml.error is not None:
+        raise Undecided("nvml-silent", code=nvml.error if nvml else "-", detail=nvml.detail if nvml else "")
 
 
 @check("gpu-not-passed", "gpu-hidden-by-variable")
@@ -118,7 +127,7 @@ def the_library_fits_the_kernel_module(
     nvml: Nvml | None, kernel: KernelModule | None, loader: Loader | None
 ) -> Findings:
     picked = loader.picked.get("libnvidia-ml.so.1") if loader is not None else None
-    library = nvml.driver if nvml is not None and nvml.driver else picked.version if picked is not None else None
+    library = nvml.driver if nvml is not None and nvml.driver else of.version_of(picked) if picked is not None else None
     if nvml is not None and nvml.error == 18:
         yield found("driver-mismatch", library=library or "?", module=kernel.version if kernel else "?")
         return
@@ -225,8 +234,9 @@ def every_gpu_on_the_bus_is_seen(
     if of.bad_nodes(nodes):
         yield not_applicable("gpu-unseen", "device-nodes-bad", nodes=of.bad_nodes(nodes))
         return
+    held_back = of.held_back(nvml, known, nodes)
     for g in gpus:
-        if g.driver == "nvidia" and g.answers is not False and g.bdf not in seen:
+        if g.driver == "nvidia" and g.answers is not False and g.bdf not in seen | held_back:
             yield found("gpu-unseen", on=g.bdf, bdf=g.bdf, seen=len(nvml.gpus), count=len(gpus))
 
 
@@ -252,6 +262,8 @@ def unified_memory_is_loaded(
         raise NotApplicable("gpus-not-passed")
     if "nvidia_uvm" in modules.loaded or "nvidia-uvm" in nodes.majors:
         return
+    if of.on_tegra(nodes):
+        raise NotApplicable("on-tegra")
     if nodes.on_demand and not of.in_container(system):
         raise NotApplicable("uvm-on-demand")
     yield found("driver-uvm-missing")
@@ -259,15 +271,26 @@ def unified_memory_is_loaded(
 
 @check("device-node-missing", "device-node-wrong", "device-node-denied", "device-node-cgroup")
 def the_device_files_work(
-    nodes: DeviceNodes, kernel: KernelModule, known: DriverGpus | None, modules: Modules | None, system: System | None
+    nodes: DeviceNodes,
+    kernel: KernelModule,
+    known: DriverGpus | None,
+    modules: Modules | None,
+    nvml: Nvml | None,
+    system: System | None,
 ) -> Findings:
     if of.hidden(nodes, system):
         raise NotApplicable("gpus-not-passed")
+    if of.on_tegra(nodes):
+        raise NotApplicable("on-tegra")
     container = of.in_container(system)
     need = ["nvidiactl"]
     if modules is None or "nvidia_uvm" in modules.loaded:
         need.append("nvidia-uvm")
-    minors = [g.minor for g in (known.gpus if known else ()) if g.minor is not None and not g.excluded]
+    held_back = of.held_back(nvml, known, nodes)
+    those = [g for g in (known.gpus if known else ()) if g.bdf not in held_back]
+    minors = [g.minor for g in those if g.minor is not None and not g.excluded]
+    if held_back and not container and not nodes.on_demand:
+        yield undecided("device-node-missing", "gpus-maybe-held-back", count=len(held_back))
     present = [n for n in nodes.nodes if n[len("nvidia") :].isdigit()]
     # A batch system gives a job some of the GPUs through the device cgroup: the others refuse it, and that is right.
     some_usable = any(nodes.nodes[n].usable and not of.wrong(n, nodes.nodes[n], nodes.majors) for n in present)
@@ -323,19 +346,23 @@ def the_loader_picks_the_drivers_libcuda(
     if kernel is None:  # WSL: the library is Windows' and carries no version of this driver
         return
     compares = ("libcuda-compat-older", "libcuda-compat-newer") if of.is_compat(library) else ("libcuda-mismatch",)
-    if library.version is None:
+    version = of.version_of(library)
+    if version is None:
         for rule in compares:
-            yield undecided(rule, "libcuda-version-unknown", path=library.path)
+            if of.on_tegra(nodes):
+                yield not_applicable(rule, "on-tegra")
+            else:
+                yield undecided(rule, "libcuda-version-unknown", path=library.path)
         return
-    said = {"path": library.path, "how": how, "library": library.version, "module": kernel.version}
-    if library.version == kernel.version:
+    said = {"path": library.path, "how": how, "library": version, "module": kernel.version}
+    if version == kernel.version:
         return
     if not of.is_compat(library):
-        if nvml is not None and (nvml.error == 18 or nvml.driver == library.version):
+        if nvml is not None and (nvml.error == 18 or nvml.driver == version):
             yield not_applicable("libcuda-mismatch", "mismatch-told")
         else:
             yield found("libcuda-mismatch", **said)
-    elif compat.number(library.version) < compat.number(kernel.version):
+    elif compat.number(version) < compat.number(kernel.version):
         yield found("libcuda-compat-older", **said)
     else:
         may = of.forward_compatible(nvml.gpus) if nvml is not None and nvml.error is None and nvml.gpus else None
@@ -356,6 +383,7 @@ def the_driver_runs_the_cuda_of_the_wheels(
     kernel: KernelModule | None,
     nvml: Nvml | None,
     loader: Loader | None,
+    environment: Environment | None,
     system: System | None,
 ) -> Findings:
     programs = of.cuda_programs(torch, packages)
@@ -369,10 +397,17 @@ def the_driver_runs_the_cuda_of_the_wheels(
     effective = newer if newer is not None and may else driver
     digits = 1 if of.on_wsl(system) else 3  # Windows' builds are numbered otherwise; the branch is the same
     for name, cuda in programs:
-        oldest = compat.oldest_driver(cuda)
+        try:
+            oldest = compat.oldest_driver(cuda)
+        except Undecided as unknown:  # of this program; the others are judged all the same
+            for rule in ("driver-too-old", "driver-ptx-too-old"):
+                yield undecided(rule, unknown.reason.id, **unknown.reason.data)
+            continue
         if compat.number(effective)[:digits] < compat.number(oldest)[:digits]:
             if newer is not None and may is None:
                 yield undecided("driver-too-old", "gpu-line-unknown")
+            elif newer is None and may is not False and of.vllm_brings_compat(environment, packages):
+                yield undecided("driver-too-old", "vllm-compat-unseen")
             else:
                 yield found("driver-too-old", on=name, program=name, cuda=cuda, driver=effective, oldest=oldest)
             continue
@@ -426,7 +461,9 @@ def the_driver_is_maintained(kernel: KernelModule) -> Findings:
 
 @check("gsp-firmware-differs")
 def the_gsp_firmware_is_the_drivers(nvml: Nvml, kernel: KernelModule) -> Findings:
-    for g in gpus_of(nvml):
+    gpus = gpus_of(nvml)
+    yield from of.untold("gsp-firmware-differs", (g.gsp_firmware for g in gpus))
+    for g in gpus:
         if g.gsp_firmware and g.gsp_firmware != kernel.version:
             said = {"gpu": label(g), "firmware": g.gsp_firmware, "driver": kernel.version}
             yield found("gsp-firmware-differs", on=label(g), **said)
@@ -434,15 +471,25 @@ def the_gsp_firmware_is_the_drivers(nvml: Nvml, kernel: KernelModule) -> Finding
 
 @check("persistence-off")
 def persistence_is_on(nvml: Nvml) -> Findings:
-    off = [g.index for g in gpus_of(nvml) if g.persistence is False]
+    gpus = gpus_of(nvml)
+    yield from of.untold("persistence-off", (g.persistence for g in gpus))
+    off = [g.index for g in gpus if g.persistence is False]
     if off:
         yield found("persistence-off", gpus=off, seconds=nvml.seconds or 0)
 
 
 @check("visible-empty", "visible-none", "visible-repeated", "visible-cut")
-def cuda_visible_devices_names_gpus_that_exist(nvml: Nvml, environment: Environment) -> Findings:
-    gpus = gpus_of(nvml)
-    left = visible(gpus, environment.variables)
+def cuda_visible_devices_names_gpus_that_exist(nvml: Nvml, environment: Environment, launch: Launch | None) -> Findings:
+    gpus, variables = gpus_of(nvml), environment.variables
+    if launch is not None and launch.container is not None:
+        # Nothing of this environment is handed into a container; inside it the GPUs are numbered anew.
+        variables, named = launch.environment, of.named_for(launch)
+        if named is not None:
+            asked = of.gpus_named(gpus, named[1])[0]
+            if asked is None:
+                raise NotApplicable("gpu-request-told")
+            gpus = asked
+    left = visible(gpus, variables)
     said: dict[str, Any] = {"value": left.value, "entry": left.cut, "left": left.count, "count": len(gpus)}
     if left.why == "empty" or (left.why == "negative" and not left.count):
         yield found("visible-empty", **said)
@@ -452,9 +499,42 @@ def cuda_visible_devices_names_gpus_that_exist(nvml: Nvml, environment: Environm
         yield found("visible-cut" if left.count else "visible-none", **said)
 
 
+@check("gpu-request-absent")
+def the_container_asks_for_gpus_that_exist(nvml: Nvml, launch: Launch) -> Findings:
+    if launch.container is None:
+        raise NotApplicable("no-container-started")
+    gpus_of(nvml)
+    named = of.named_for(launch)
+    if named is None:
+        return
+    by, entries = named
+    said: dict[str, Any] = {"by": by, "count": len(nvml.gpus), "program": launch.container.program}
+    for entry in of.gpus_named(nvml.gpus, entries)[1]:
+        yield found("gpu-request-absent", on=entry, entry=entry, **said)
+
+
+@check("nvidia-visible-absent")
+def nvidia_visible_devices_names_gpus_of_this_container(
+    nvml: Nvml, environment: Environment, nodes: DeviceNodes, system: System | None
+) -> Findings:
+    if not of.in_container(system):
+        raise NotApplicable("not-in-container")
+    if of.hidden(nodes, system):
+        raise NotApplicable("gpus-not-passed")
+    gpus_of(nvml)
+    value = environment.variables.get("NVIDIA_VISIBLE_DEVICES", "")
+    # Indices are those of the host, and say nothing in here.
+    uuids = [e.strip() for e in value.split(",") if e.strip().startswith(("GPU-", "MIG-"))]
+    for entry in of.gpus_named(nvml.gpus, tuple(uuids))[1]:
+        yield found("nvidia-visible-absent", on=entry, entry=entry, value=value, count=len(nvml.gpus))
+
+
 @check("gpu-compute-prohibited", "gpu-compute-exclusive")
 def the_gpus_take_several_processes(nvml: Nvml, environment: Environment | None) -> Findings:
-    for g in of.used(nvml, environment):
+    gpus = of.used(nvml, environment)
+    for rule in ("gpu-compute-prohibited", "gpu-compute-exclusive"):
+        yield from of.untold(rule, (g.compute_mode for g in gpus))
+    for g in gpus:
         if g.compute_mode == "prohibited":
             yield found("gpu-compute-prohibited", on=label(g), gpu=label(g), index=g.index)
         elif g.compute_mode in ("exclusive-process", "exclusive-thread"):
@@ -486,7 +566,12 @@ def the_driver_asks_for_no_recovery(nvml: Nvml, environment: Environment | None)
 
 @check("gpu-ecc-uncorrected", "gpu-ecc-pending", "gpu-rows-failed", "gpu-rows-pending")
 def the_gpu_memory_is_sound(nvml: Nvml, environment: Environment | None) -> Findings:
-    for g in of.used(nvml, environment):
+    gpus = of.used(nvml, environment)
+    yield from of.untold("gpu-ecc-uncorrected", (g.ecc_uncorrected for g in gpus))
+    yield from of.untold("gpu-ecc-pending", (g.ecc_pending for g in gpus))
+    yield from of.untold("gpu-rows-failed", (g.rows_failed for g in gpus))
+    yield from of.untold("gpu-rows-pending", (g.rows_pending for g in gpus))
+    for g in gpus:
         if g.ecc_uncorrected:
             yield found("gpu-ecc-uncorrected", on=label(g), gpu=label(g), index=g.index, errors=g.ecc_uncorrected)
         if g.ecc is not None and g.ecc_pending is not None and g.ecc != g.ecc_pending:
@@ -499,7 +584,9 @@ def the_gpu_memory_is_sound(nvml: Nvml, environment: Environment | None) -> Find
 
 @check("gpu-memory-in-use")
 def the_gpu_memory_is_free(nvml: Nvml, environment: Environment | None) -> Findings:
-    for g in of.used(nvml, environment):
+    gpus = of.used(nvml, environment)
+    yield from of.untold("gpu-memory-in-use", (g.memory_used_mib for g in gpus))
+    for g in gpus:
         # Without the reserved part told apart (an old driver), `used` holds it, too: then only processes count.
         if g.memory_used_mib is None or (g.memory_reserved_mib is None and not g.holders):
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_doctor.api import Findings, NotApplicable, Undecided, check, found
+from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, undecided
 from ds_doctor.probes.cgroup import Cgroup
 from ds_doctor.probes.disk import Disk, Place
 from ds_doctor.probes.environment import Environment
@@ -10,7 +10,6 @@ from ds_doctor.probes.launch import Launch
 from ds_doctor.probes.limits import Limit, Limits, Memory
 from ds_doctor.probes.nvml import Nvml
 
-from ._gpus import gpus_of
 from ._workers import visible_gpus, workers
 
 MIB = 1 << 20
@@ -37,6 +36,12 @@ RDMA_LOCKED_MIB = 1024  # less cannot register the buffers of one NCCL communica
 
 def _least(limit: Limit) -> int | None:
     return limit.soft if limit.soft is not None else limit.hard
+
+
+def _unread(cgroup: Cgroup | None, rule: str) -> Findings:
+    """`unknown` where this process is in a control group of which no file could be read. The topmost group has none."""
+    if cgroup is not None and cgroup.version and not cgroup.seen and cgroup.path not in ("", "/"):
+        yield undecided(rule, "limit-not-read", limit=f"cgroup {cgroup.path}")
 
 
 @check("limits-open-files", "limits-open-files-few")
@@ -66,14 +71,16 @@ def rdma_memory_can_be_locked(limits: Limits) -> Findings:
 
 
 @check("limits-address-space")
-def address_space_holds_cuda(limits: Limits, nvml: Nvml | None, memory: Memory) -> Findings:
-    gpus = gpus_of(nvml)
+def address_space_holds_cuda(
+    limits: Limits, nvml: Nvml | None, memory: Memory, environment: Environment | None, launch: Launch | None
+) -> Findings:
+    gpus = visible_gpus(nvml, environment, launch)
     if limits.address_space is None:
         raise Undecided("limit-not-read", limit="address space")
     have = _least(limits.address_space)
     if have is None:
         return
-    # CUDA's unified addressing reserves room for the memory of all GPUs and of the host.
+    # CUDA's unified addressing reserves room for the memory of all GPUs that it sees and of the host.
     need_mib = memory.total_mib + sum(g.memory_total_mib or 0 for g in gpus)
     if have < need_mib * MIB:
         yield found("limits-address-space", have_gib=round(have / GIB, 1), need_gib=-(-need_mib // 1024))
@@ -95,10 +102,18 @@ def processes_can_be_started(
             yield found("limits-processes", on="pids.max", have=cgroup.pids_limit, room=room, need=need, workers=count)
     # The limit per user does not bind root and CAP_SYS_RESOURCE (kernel/fork.c, copy_process).
     root = environment is not None and environment.uid == 0
-    if limits.processes is not None and limits.sys_resource is False and not root:
+    if limits.sys_resource or root:
+        pass
+    elif limits.processes is None:
+        yield undecided("limits-processes", "limit-not-read", limit="processes")
+    else:
         have = _least(limits.processes)
         if have is not None and have < need:
-            yield found("limits-processes", on="ulimit -u", have=have, room=have, need=need, workers=count)
+            if limits.sys_resource is None:
+                yield undecided("limits-processes", "limit-not-read", limit="CapEff")
+            else:
+                yield found("limits-processes", on="ulimit -u", have=have, room=have, need=need, workers=count)
+    yield from _unread(cgroup, "limits-processes")
 
 
 @check("limits-memory")
@@ -124,6 +139,8 @@ def memory_holds_the_workers(
     need = MEMORY_PER_WORKER_MIB * count
     if have < need:
         yield found("limits-memory", on=on, have_mib=have, need_mib=need, workers=count)
+    elif launch is None or launch.container is None:
+        yield from _unread(cgroup, "limits-memory")
 
 
 @check("limits-oom-kills")

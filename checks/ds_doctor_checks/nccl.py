@@ -6,6 +6,7 @@ import re
 
 from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, not_applicable, undecided
 from ds_doctor.probes.environment import Environment
+from ds_doctor.probes.launch import Launch
 from ds_doctor.probes.nccl import NcclCopies
 from ds_doctor.probes.nccl_config import NcclConfig
 from ds_doctor.probes.network import Network
@@ -14,7 +15,8 @@ from ds_doctor.probes.python_env import Packages
 
 from . import _nccl_settings as settings
 from ._data import table
-from ._nccl_copies import ENGINES, is_foreign, is_too_old, pinned, used, version
+from ._nccl_copies import ENGINES, is_foreign, is_too_old, owns_wheel, pinned, used, version
+from ._workers import visible_gpus, workers
 
 ALGO_STRICT = (2, 24)  # since then an unknown word in NCCL_ALGO or NCCL_PROTO is an error (user guide)
 OLD_TORCH_NAMES = {  # torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp, since torch 2.2
@@ -51,9 +53,9 @@ def torch_finds_nccl(copies: NcclCopies) -> Findings:
 def torch_gets_its_own_nccl(copies: NcclCopies, packages: Packages | None) -> Findings:
     if copies.links in (None, "none"):
         raise NotApplicable("nccl-no-torch" if copies.links is None else "nccl-torch-cpu")
-    if is_foreign(copies) and is_too_old(copies, packages):
+    own = copies.own if owns_wheel(packages) else None
+    if own is not None and is_foreign(copies) and is_too_old(copies, packages):
         raise NotApplicable("nccl-too-old-says")
-    own = copies.own
     for one in copies.copies:
         if one.real in copies.preloaded and (own is None or one.real != own.real):
             yield found(
@@ -135,18 +137,24 @@ def nccl_is_the_one_torch_was_built_with(copies: NcclCopies, packages: Packages)
 
 
 @check("nccl-known-bad")
-def nccl_has_no_known_hang(copies: NcclCopies, packages: Packages, nvml: Nvml | None) -> Findings:
+def nccl_has_no_known_hang(
+    copies: NcclCopies, packages: Packages, nvml: Nvml | None, environment: Environment | None, launch: Launch | None
+) -> Findings:
     ours = used(copies, packages)
     if not ours:
         raise NotApplicable("nccl-not-found")
-    gpus = len(nvml.gpus) if nvml is not None and nvml.error is None else None
+    count: int | None = None
+    if nvml is not None and nvml.error is None:
+        count = workers(launch, len(visible_gpus(nvml, environment, launch))).count
     for copy in ours:
         if copy.version is None:
             yield undecided("nccl-known-bad", "nccl-version-unread", path=copy.path)
             continue
         for bad in table("nccl")["bad"]:
             if version(bad["from"]) <= version(copy.version) < version(bad["until"]):
-                if gpus is None or gpus >= bad["min_gpus"]:
+                if count is None:
+                    yield undecided("nccl-known-bad", "nccl-gpu-count-unknown")
+                elif count >= bad["min_gpus"]:
                     yield found(
                         "nccl-known-bad",
                         on=copy.path,
@@ -197,12 +205,17 @@ def one_nccl_wheel_is_installed(packages: Packages, copies: NcclCopies) -> Findi
 
 
 @check("nccl-variable-misspelt", "nccl-variable-value", "nccl-conf-line")
-def settings_are_ones_that_nccl_reads(config: NcclConfig, environment: Environment | None) -> Findings:
+def settings_are_ones_that_nccl_reads(
+    config: NcclConfig, environment: Environment | None, launch: Launch | None
+) -> Findings:
+    config = settings.for_engine(config, launch)
     for name, setting in config.settings.items():
         if not settings.known(name):
             meant = settings.meant(name)
             if meant is not None:
                 yield found("nccl-variable-misspelt", on=name, name=name, meant=meant, source=setting.source)
+            elif name.startswith("NCCL_"):
+                yield undecided("nccl-variable-misspelt", "nccl-name-unknown", name=name, source=setting.source)
         elif setting.value.strip():
             read = settings.wrong_value(name, setting.value)
             if read is not None:
@@ -217,8 +230,9 @@ def settings_are_ones_that_nccl_reads(config: NcclConfig, environment: Environme
 
 @check("nccl-algo-rejected")
 def algorithms_are_ones_that_nccl_accepts(
-    config: NcclConfig, environment: Environment | None, copies: NcclCopies | None
+    config: NcclConfig, environment: Environment | None, copies: NcclCopies | None, launch: Launch | None
 ) -> Findings:
+    config = settings.for_engine(config, launch)
     torch = copies.torch if copies else None
     for name in ("NCCL_ALGO", "NCCL_PROTO"):
         setting = config.settings.get(name)
@@ -240,7 +254,8 @@ def algorithms_are_ones_that_nccl_accepts(
 
 
 @check("nccl-variables-contradict")
-def settings_agree(config: NcclConfig, environment: Environment | None) -> Findings:
+def settings_agree(config: NcclConfig, environment: Environment | None, launch: Launch | None) -> Findings:
+    config = settings.for_engine(config, launch)
     for wins, void in settings.contradictions(config):
         a, b = config.settings[wins], config.settings[void]
         yield found(
@@ -254,10 +269,13 @@ def settings_agree(config: NcclConfig, environment: Environment | None) -> Findi
 
 
 @check("nccl-old-torch-name")
-def torch_settings_have_their_new_names(config: NcclConfig, environment: Environment | None) -> Findings:
+def torch_settings_have_their_new_names(
+    config: NcclConfig, environment: Environment | None, launch: Launch | None
+) -> Findings:
+    config = settings.for_engine(config, launch)
     for old, new in OLD_TORCH_NAMES.items():
         setting = config.settings.get(old)
-        if setting is not None and setting.source == "environment":
+        if setting is not None and not setting.source.startswith("/"):
             yield found("nccl-old-torch-name", on=old, old=old, new=new, value=setting.value)
 
 
@@ -265,10 +283,13 @@ def torch_settings_have_their_new_names(config: NcclConfig, environment: Environ
 
 
 @check("nccl-interface-missing")
-def nccl_finds_a_socket_interface(config: NcclConfig, network: Network) -> Findings:
+def nccl_finds_a_socket_interface(config: NcclConfig, network: Network, launch: Launch | None) -> Findings:
+    config = settings.for_engine(config, launch)
     setting = config.settings.get("NCCL_SOCKET_IFNAME")
     if setting is None or len(setting.value) < 2:  # NCCL itself takes a shorter value as unset (src/misc/socket.cc)
         return
+    if launch is not None and launch.container is not None:
+        raise Undecided("container-interfaces-unseen")
     names = [i.name for i in network.interfaces]
     running = [i.name for i in settings.usable(network.interfaces)]
     if not settings.matches(setting.value, running):
@@ -283,7 +304,11 @@ def nccl_finds_a_socket_interface(config: NcclConfig, network: Network) -> Findi
 
 
 @check("gloo-interface-missing")
-def gloo_finds_its_interface(environment: Environment, network: Network) -> Findings:
+def gloo_finds_its_interface(environment: Environment, network: Network, launch: Launch | None) -> Findings:
+    if launch is not None and launch.container is not None:
+        if launch.environment.get("GLOO_SOCKET_IFNAME"):
+            raise Undecided("container-interfaces-unseen")
+        return
     value = environment.variables.get("GLOO_SOCKET_IFNAME", "")
     have = {i.name for i in network.interfaces}
     absent = [n for n in value.split(",") if n and n not in have]
@@ -293,11 +318,16 @@ def gloo_finds_its_interface(environment: Environment, network: Network) -> Find
 
 
 @check("nccl-hca-missing")
-def nccl_finds_the_rdma_devices(config: NcclConfig, network: Network) -> Findings:
+def nccl_finds_the_rdma_devices(config: NcclConfig, network: Network, launch: Launch | None) -> Findings:
+    config = settings.for_engine(config, launch)
     setting = config.settings.get("NCCL_IB_HCA")
     if setting is None or not setting.value or settings.number(config, "NCCL_IB_DISABLE") == 1:
         return
     names = [h.name for h in network.hcas]
+    if launch is not None and launch.container is not None and not settings.matches(setting.value, names):
+        raise Undecided("container-interfaces-unseen")
+    if setting.value.startswith("^") and not names:
+        return  # a list of devices to leave out names nothing that must be there
     if not settings.matches(setting.value, names):
         yield found(
             "nccl-hca-missing",
@@ -310,7 +340,8 @@ def nccl_finds_the_rdma_devices(config: NcclConfig, network: Network) -> Finding
 
 
 @check("nccl-file-missing", "nccl-plugin-missing")
-def files_and_plugins_are_there(config: NcclConfig, environment: Environment | None) -> Findings:
+def files_and_plugins_are_there(config: NcclConfig, environment: Environment | None, launch: Launch | None) -> Findings:
+    config = settings.for_engine(config, launch)
     for name, path in config.missing.items():
         yield found("nccl-file-missing", on=name, name=name, path=path, source=config.settings[name].source)
     for name, there in config.plugins.items():
@@ -323,12 +354,16 @@ def files_and_plugins_are_there(config: NcclConfig, environment: Environment | N
 
 
 @check("nccl-p2p-disabled", "nccl-shm-disabled")
-def settings_leave_the_fast_ways_open(config: NcclConfig, nvml: Nvml) -> Findings:
+def settings_leave_the_fast_ways_open(
+    config: NcclConfig, nvml: Nvml, environment: Environment | None, launch: Launch | None
+) -> Findings:
+    config = settings.for_engine(config, launch)
     if nvml.error is not None:
         raise Undecided("nccl-gpus-unknown")
-    if len(nvml.gpus) < 2:
+    gpus = visible_gpus(nvml, environment, launch)
+    if len(gpus) < 2 or workers(launch, len(gpus)).count < 2:
         raise NotApplicable("nccl-one-gpu")
-    links = sum(link.active for gpu in nvml.gpus for link in gpu.nvlinks)
+    links = sum(link.active for gpu in gpus for link in gpu.nvlinks)
     off = settings.p2p_off(config)
     if off is not None and links:
         setting = config.settings[off]
@@ -338,11 +373,14 @@ def settings_leave_the_fast_ways_open(config: NcclConfig, nvml: Nvml) -> Finding
             name=off,
             value=setting.value,
             links=links,
-            gpus=len(nvml.gpus),
+            gpus=len(gpus),
             source=setting.source,
         )
     if settings.number(config, "NCCL_SHM_DISABLE") == 1:
-        reachable = bool(nvml.pairs) and all(p.read in (0, None) and p.write in (0, None) for p in nvml.pairs)
-        if off is not None or not reachable:
+        told = bool(nvml.pairs) and all(p.read is not None and p.write is not None for p in nvml.pairs)
+        denied = any(p.read not in (0, None) or p.write not in (0, None) for p in nvml.pairs)
+        if off is None and not denied and not told and not links:
+            yield undecided("nccl-shm-disabled", "nccl-p2p-unknown")
+        elif off is not None or denied:
             source = config.settings["NCCL_SHM_DISABLE"].source
-            yield found("nccl-shm-disabled", on="NCCL_SHM_DISABLE", source=source, gpus=len(nvml.gpus))
+            yield found("nccl-shm-disabled", on="NCCL_SHM_DISABLE", source=source, gpus=len(gpus))

@@ -46,9 +46,14 @@ def _several(nvml: Nvml | None, environment: Environment | None, launch: Launch 
 
 @check("nvlink-inactive", "nvlink-unbridged", "nvlink-slow", "nvlink-fewer")
 def links_are_up_as_on_the_siblings(
-    nvml: Nvml | None, environment: Environment | None, launch: Launch | None
+    nvml: Nvml | None,
+    environment: Environment | None,
+    launch: Launch | None,
+    fabric: NvFabric | None,
+    system: System | None,
 ) -> Findings:
     gpus = _several(nvml, environment, launch)
+    unmanaged = _is_unmanaged(fabric, gpus, system)
     judged = [g for g in gpus if not g.mig]
     if not judged:
         raise NotApplicable("all-mig")
@@ -62,6 +67,9 @@ def links_are_up_as_on_the_siblings(
             bridged = "switch" not in link_peers(best) and len(link_peers(best)) == 1
             if have == 0 and bridged:
                 yield found("nvlink-unbridged", on=label(gpu), others=active_links(best), name=gpu.name)
+            elif bridged and _bridged_alike(gpu, siblings):
+                # Both ends of a bridge see as many links: there are fewer bridges on this pair, none is broken.
+                yield found("nvlink-fewer", on=label(gpu), have=have, want=active_links(best), name=gpu.name)
             else:
                 yield found(
                     "nvlink-inactive",
@@ -72,7 +80,10 @@ def links_are_up_as_on_the_siblings(
                     sibling=f"GPU {best.index}",
                 )
         yield from _speed(gpu, siblings)
-        yield from _as_built(gpu, siblings)
+        # No link at all is also how a board looks whose fabric is not up, which is another rule's fault.
+        waits = unmanaged or (gpu.fabric is not None and gpu.fabric.state in FABRIC_STATES)
+        if active_links(gpu) or not waits:
+            yield from _as_built(gpu, siblings)
 
 
 def _speed(gpu: Gpu, siblings: list[Gpu]) -> Findings:
@@ -89,12 +100,17 @@ def _speed(gpu: Gpu, siblings: list[Gpu]) -> Findings:
         )
 
 
+def _bridged_alike(gpu: Gpu, siblings: list[Gpu]) -> bool:
+    peers = link_peers(gpu)
+    other = next((s for s in siblings if peers == {s.bdf}), None)
+    return other is not None and active_links(other) == active_links(gpu)
+
+
 def _as_built(gpu: Gpu, siblings: list[Gpu]) -> Findings:
     """Against the board's own number, where all siblings agree: a single odd one is told above."""
     board = next((b for b in table("nvlink")["board"] if b["name"] == gpu.name), None)
     have = active_links(gpu)
-    # None at all is how a partition of one GPU, or a driver with NVLink off, looks: the fabric rules speak of it.
-    if board is None or not 0 < have < board["links"] or any(active_links(s) > have for s in siblings):
+    if board is None or have >= board["links"] or any(active_links(s) > have for s in siblings):
         return
     yield found("nvlink-fewer", on=label(gpu), have=have, want=board["links"], name=gpu.name)
 
@@ -183,6 +199,11 @@ def the_fabric_is_ready(
     for gpu, fabric in with_fabric:
         if fabric.state in FABRIC_STATES and unmanaged:
             yield not_applicable("nvlink-fabric-not-ready", "manager-says")
+        elif fabric.state in FABRIC_STATES and gpu.mig:
+            # Its instances use no NVLink; no document says whether CUDA waits for the fabric all the same.
+            yield undecided(
+                "nvlink-fabric-not-ready", "fabric-of-mig", gpu=label(gpu), state=FABRIC_STATES[fabric.state]
+            )
         elif fabric.state in FABRIC_STATES:
             yield found("nvlink-fabric-not-ready", on=label(gpu), state=FABRIC_STATES[fabric.state])
         # "Must be checked only if state returns complete": nvml.h, nvmlGpuFabricInfo.

@@ -8,13 +8,14 @@ import msgspec
 
 from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, not_applicable, undecided
 from ds_doctor.probes.cgroup import Cgroup
+from ds_doctor.probes.docker import Docker
 from ds_doctor.probes.environment import Environment
-from ds_doctor.probes.launch import Launch
+from ds_doctor.probes.launch import Container, Launch
 from ds_doctor.probes.nvml import Nvml
 from ds_doctor.probes.shm import Shm
 from ds_doctor.probes.system import System
 
-from ._workers import visible_gpus, workers
+from ._workers import Workers, visible_gpus, workers
 
 MIB = 1 << 20
 DOCKER_DEFAULT = 64 * MIB  # https://docs.docker.com/reference/cli/docker/container/run/ --shm-size
@@ -50,26 +51,45 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     size_gib: int
 
 
-def need(engine: str | None, count: int, group: int, chunk_mib: int) -> Need:
-    """What `count` workers need. An engine that is not named is taken for vLLM, which needs more."""
-    groups = max(1, count // max(1, group))
-    shared = GROUP_QUEUE_MIB * groups
+def need(engine: str | None, of: Workers, chunk_mib: int) -> Need:
+    """What these workers need. An engine that is not named is taken for vLLM, which needs more."""
+    count, engines = of.count, max(1, of.count // max(1, of.engine))
+    shared = GROUP_QUEUE_MIB * (max(1, count // of.group) if of.group > 1 else 0)
     if engine == "sglang":
         # It switches NCCL's own allocator off (entrypoints/engine.py: NCCL_CUMEM_ENABLE=0), so NCCL's segments lie here too.
         return Need(one_mib=GROUP_QUEUE_MIB, all_mib=max(shared, NCCL_MIB), size_gib=-(-(shared + NCCL_MIB) // 1024))
     broadcast = VLLM_CHUNKS * chunk_mib
     answer = VLLM_CHUNKS * VLLM_ANSWER_CHUNK_MIB
-    every = broadcast * groups + answer * count + shared
+    every = broadcast * engines + answer * count + shared
     return Need(one_mib=max(broadcast, answer), all_mib=every, size_gib=-(-(every + NCCL_MIB) // 1024))
 
 
-def _room(shm: Shm | None, launch: Launch | None, memory_mib: int | None) -> Room:
+def _of_container(container: Container, docker: Docker | None) -> int | None:
+    """The size of /dev/shm in the container that would be started; None where it is this host's own."""
+    if container.shm_mount == "/dev/shm" or (container.shm_mount is None and container.ipc == "host"):
+        return None
+    if container.shm_mount is not None:
+        if container.shm_mount == "tmpfs" and container.shm_size is not None:
+            return container.shm_size
+        raise Undecided("shm-elsewhere", ipc=container.shm_mount)
+    if container.ipc not in (None, "private", "shareable", ""):
+        raise Undecided("shm-elsewhere", ipc=f"--ipc={container.ipc}")
+    if container.shm_size is not None:
+        return container.shm_size
+    if container.program == "docker" and docker is not None:
+        if any(f.error is not None for f in docker.files):
+            raise Undecided("daemon-json-broken", path=next(f.path for f in docker.files if f.error is not None))
+        given = {f.shm_size for f in docker.files if f.shm_size is not None}
+        if given:
+            return min(given)
+    return DOCKER_DEFAULT
+
+
+def _room(shm: Shm | None, launch: Launch | None, memory_mib: int | None, docker: Docker | None) -> Room:
     """Where the engine's segments will lie: here, or in the container that the command would start."""
     container = launch.container if launch else None
-    if container is not None and container.ipc != "host":
-        if container.ipc not in (None, "private", "shareable", ""):
-            raise Undecided("shm-elsewhere", ipc=container.ipc)
-        size = container.shm_size if container.shm_size is not None else DOCKER_DEFAULT
+    size = _of_container(container, docker) if container is not None else None
+    if size is not None:
         return Room(size=size, free=size, promised=True)
     if shm is None:
         raise Undecided("shm-no-size")
@@ -107,7 +127,10 @@ def shared_memory_can_be_written(shm: Shm) -> Findings:
         yield found("shm-not-writable", how="Permission denied")
     elif shm.writable is None:
         yield undecided("shm-not-writable", "shm-no-access-answer")
-    if shm.fs_type is not None and shm.fs_type not in ("tmpfs", "ramfs"):
+    if shm.fs_type is None:
+        yield undecided("shm-not-tmpfs", "shm-no-mount")
+    # devtmpfs is a tmpfs of the kernel's own: /dev/shm as a mere folder of it.
+    elif shm.fs_type not in ("tmpfs", "ramfs", "devtmpfs"):
         yield found("shm-not-tmpfs", type=shm.fs_type)
 
 
@@ -118,22 +141,27 @@ def shared_memory_holds_the_queues(
     nvml: Nvml | None,
     environment: Environment | None,
     system: System | None,
+    docker: Docker | None,
 ) -> Findings:
     gpus = visible_gpus(nvml, environment, launch)
     of = workers(launch, len(gpus))
-    room = _room(shm, launch, system.memory_total_mib if system else None)
+    room = _room(shm, launch, system.memory_total_mib if system else None, docker)
     have_mib, free_mib = room.size // MIB, room.free // MIB
-    # On one GPU neither engine makes these queues (vLLM: UniProcExecutor).
-    if of.count < 2:
-        reason = "shm-one-worker"
-        yield not_applicable("shm-too-small", reason)
-        yield not_applicable("shm-tight", reason)
+    # One worker makes none of these queues (vLLM: UniProcExecutor). With data parallelism vLLM makes them also in engines
+    # of one worker (config/parallel.py: mp from world_size_across_dp > 1 on), SGLang does not (GroupCoordinator).
+    engine = launch.engine if launch else None
+    if of.count < 2 or (engine == "sglang" and of.engine < 2):
+        yield not_applicable("shm-too-small", "shm-one-worker")
+        if of.count > 1 and room.free < NCCL_MIB * MIB:
+            # Whether the engines exchange experts over NCCL, the model says, which is not looked into.
+            yield undecided("shm-tight", "shm-data-parallel", free_mib=free_mib, nccl_mib=NCCL_MIB)
+        else:
+            yield not_applicable("shm-tight", "shm-one-worker")
         if room.size < DOCKER_DEFAULT:
             yield found("shm-tiny", have_mib=have_mib, default_mib=DOCKER_DEFAULT // MIB)
         return
     yield not_applicable("shm-tiny", "shm-many-workers")
-    engine = launch.engine if launch else None
-    wants = need(engine, of.count, of.group, _chunk_mib(environment, launch))
+    wants = need(engine, of, _chunk_mib(environment, launch))
     data: dict[str, Any] = {
         "have_mib": have_mib,
         "free_mib": free_mib,
@@ -174,10 +202,13 @@ def shared_memory_fits_the_memory_limit(shm: Shm | None, cgroup: Cgroup | None, 
     container = launch.container if launch else None
     if container is not None:
         limit = container.memory
-        size = container.shm_size if container.ipc != "host" else None
+        here = container.shm_mount not in (None, "tmpfs") or (container.shm_mount is None and container.ipc == "host")
+        size = None if here else container.shm_size
         if limit is None or size is None:
             raise NotApplicable("no-memory-limit")
     else:
+        if cgroup is not None and cgroup.version and not cgroup.seen and cgroup.path not in ("", "/"):
+            raise Undecided("limit-not-read", limit=f"cgroup {cgroup.path}")
         if cgroup is None or cgroup.memory_limit is None:
             raise NotApplicable("no-memory-limit")
         if shm is None or shm.size is None:

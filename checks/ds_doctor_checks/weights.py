@@ -49,6 +49,8 @@ def the_model_is_where_it_should_be(model: ModelFolder) -> Findings:
 def the_folder_has_weights(model: ModelFolder) -> Findings:
     listed(model)
     if not model.weights and not model.weights_unseen:
+        if model.pipeline:
+            raise Undecided("weights-in-subfolders", path=model.path or model.given)
         named = model.index.files if model.index else 0
         yield found("weights-none", on=model.path, path=model.path, files=model.files, named=named)
 
@@ -111,6 +113,12 @@ def files_hold_what_their_names_say(model: ModelFolder) -> Findings:
 
 @check("weights-shard-truncated", "weights-shard-oversized")
 def shards_are_as_long_as_their_headers_say(model: ModelFolder) -> Findings:
+    for file in weight_files(model):
+        if file.error == "NoCentralDirectory":
+            # A zip archive, whose directory is at its end: how long the file should be, nobody can tell.
+            yield found(
+                "weights-shard-truncated", on=file.name, file=file.name, size=file.size, want=f">{file.size}", lost="?"
+            )
     judged = structured(model)
     for file in judged:
         if file.error == "InvalidHeaderLength":
@@ -295,6 +303,10 @@ def the_configuration_is_there(model: ModelFolder) -> Findings:
         if file.kind in ("not-json", "too-large"):
             yield found("weights-config-malformed", on=file.name, file=file.name)
     names = {f.name for f in model.small}
+    if model.pipeline:
+        for rule in ("weights-config-missing", "weights-tokenizer-missing"):
+            yield undecided(rule, "weights-in-subfolders", path=model.path or model.given)
+        return
     if not names & {"config.json", "params.json"} and not model.config_elsewhere and not only_gguf(model):
         yield found("weights-config-missing", on=model.path, path=model.path)
     if model.tokenizer_elsewhere:

@@ -9,7 +9,7 @@ import msgspec
 
 from ..api import Absent, Denied, Host, Malformed, Trouble
 from . import _model_place, _shard_index
-from ._folder_names import LEFTOVER, is_stray, is_tokenizer, loaded, numbering
+from ._folder_names import LEFTOVER, is_pytorch, is_stray, is_tokenizer, loaded, numbering
 from ._model_place import Place, is_there, names_in
 from ._shard_index import names_of
 from ._weight_file import HEAD, Seen, clean, look, pointer_size, sniff
@@ -23,10 +23,25 @@ _SMALL = (
     "params.json",
     "generation_config.json",
     "tokenizer_config.json",
+    "special_tokens_map.json",
+    "preprocessor_config.json",
+    "processor_config.json",
     "tokenizer.json",
+    "tekken.json",
+    "vocab.json",
     "tokenizer.model",
 )
-_PARSED = ("config.json", "generation_config.json", "tokenizer_config.json")
+_PARSED = (
+    "config.json",
+    "params.json",
+    "generation_config.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+)
+# Vocabularies of up to 30 MB, whose end alone is looked at: a JSON object that was cut off does not end in a brace.
+_ENDS = ("tokenizer.json", "tekken.json", "vocab.json")
 
 
 def parse_config(text: bytes) -> Config:
@@ -106,10 +121,16 @@ def look_at(host: Host) -> ModelFolder:
 def _folder(host: Host, place: Place, path: str, names: list[str]) -> ModelFolder:
     there = set(names)
     parsed, index = _index(host, path, there)
+    if parsed is not None and not there & parsed.tensors_of.keys() and any(map(is_pytorch, names)):
+        # A repository fetched without its safetensors files: the engines then load the PyTorch ones and no index.
+        parsed = index = None
     if parsed is not None:
         deeper = (n for n in sorted(parsed.tensors_of) if "/" in n and not _shard_index.escapes(n))
         names = names + [n for n in itertools.islice(deeper, FILES_LIMIT) if is_there(host, f"{path}/{n}")]
-    weights = loaded(names, None if parsed is None else parsed.tensors_of)
+    argv = place.launch.argv
+    by_format = option(argv, ("--load-format",)) in (None, "auto", "mistral")
+    prefers_mistral = by_format and place.launch.engine != "sglang"
+    weights = loaded(names, None if parsed is None else parsed.tensors_of, prefers_mistral)
     seen: dict[str, Seen] = {}
     for name in weights[:FILES_LIMIT]:
         if host.time_left_s() < 0.5:  # a slow file system: say how far it went rather than nothing
@@ -118,7 +139,6 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> ModelFolde
     if parsed is not None and index is not None:
         index = _beside_headers(parsed, index, names, seen)
     small, config = _small_files(host, path, there)
-    argv = place.launch.argv
     return ModelFolder(
         given=clean(place.given),
         source=place.source,
@@ -133,6 +153,7 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> ModelFolde
         numbering=numbering(weights),
         small=small,
         config=config,
+        pipeline="model_index.json" in there,
         config_elsewhere=option(argv, ("--hf-config-path",)) is not None,
         tokenizer=any(map(is_tokenizer, names)),
         tokenizer_elsewhere=has(argv, ("--tokenizer", "--tokenizer-path", "--skip-tokenizer-init")),
@@ -208,10 +229,21 @@ def _small_files(host: Host, path: str, there: set[str]) -> tuple[tuple[WeightFi
             if name in _PARSED:
                 parsed = parse_config(head if size <= len(head) else host.read(where, limit=SMALL_LIMIT))
                 config = parsed if name == "config.json" else config
+            elif name in _ENDS and not _is_closed(head if size <= len(head) else _tail(host, where, size)):
+                raise Malformed("not-json")
             files.append(WeightFile(name=name, kind="ok", size=size))
         except Trouble as t:
             files.append(WeightFile(name=name, kind=_kind_of(host, t, where)))
     return tuple(files), config
+
+
+def _tail(host: Host, path: str, size: int) -> bytes:
+    return host.read_at(path, max(0, size - HEAD), HEAD)
+
+
+def _is_closed(text: bytes) -> bool:
+    """Whether the end of a JSON text can be that of an object."""
+    return text.rstrip(b" \t\r\n").endswith(b"}")
 
 
 def _kind_of(host: Host, trouble: Trouble, path: str) -> str:

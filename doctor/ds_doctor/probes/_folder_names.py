@@ -15,20 +15,25 @@ _NUMBERED = re.compile(
 )
 _PYTORCH = re.compile(r"(pytorch_model.*|consolidated.*|model.*)\.(bin|pt|pth)\Z", re.DOTALL)
 LEFTOVER = re.compile(r".*\.(incomplete|part|partial|aria2|tmp|crdownload|download|temp|_____temp)\Z", re.DOTALL)
-# Mistral's own single file beside the hub's shards: a second copy that the engines leave alone.
+# Mistral's own files beside the hub's shards: a second copy, which SGLang leaves alone and vLLM prefers
+# (model_loader/default_loader.py: load format "auto" takes consolidated*.safetensors where there are any).
 _SECOND_COPY = re.compile(r"consolidated.*\.safetensors\Z", re.DOTALL)
 # SGLang also loads this one where an index does not name it (sglang/srt/model_loader/weight_utils.py).
 _BESIDE_INDEX = "mtp.safetensors"
 _NOT_THE_MODEL = re.compile(r"(adapter_model|optimizer|scheduler|training_args|rng_state).*\Z", re.DOTALL)
 _TOKENIZERS = (
     "tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt", "tiktoken.model", "spiece.model",
-    "sentencepiece.bpe.model",
+    "sentencepiece.bpe.model", "spm.model", "tokenizer.tok.json",
 )  # fmt: skip
+# mistral_common's versions of SentencePiece (tokenizer.model.v3, tokenizer.model.v7m1), the only ones in some repositories.
+_VERSIONED_TOKENIZER = re.compile(r"tokenizer\.model\.v\d+(m\d+)?\Z")
 
 
 def is_weights(name: str) -> bool:
     """Whether an engine would take a file of this name for the model's weights."""
-    if _NOT_THE_MODEL.match(name):
+    if _NOT_THE_MODEL.match(name) or name.startswith(
+        "."
+    ):  # the engines' patterns leave hidden files out, as a Mac's `._x`
         return False
     return name.endswith((".safetensors", ".gguf")) or bool(_PYTORCH.match(name))
 
@@ -36,37 +41,45 @@ def is_weights(name: str) -> bool:
 def numbering(names: list[str]) -> tuple[Numbering, ...]:
     """The numbered sets among the names."""
     sets: dict[tuple[str, str, int], set[int]] = {}
-    digits: dict[tuple[str, str, int], int] = {}
+    digits: dict[tuple[str, str, int], tuple[int, int]] = {}
     for name in names:
         m = _NUMBERED.match(name)
         if m and int(m["total"]) > 0:
             sets.setdefault((m["stem"], m["ext"], int(m["total"])), set()).add(int(m["number"]))
-            digits[m["stem"], m["ext"], int(m["total"])] = len(m["total"])
+            # `model-1-of-62` and `model-00001-of-000062` are both in use; the shortest number tells.
+            wide = min(len(m["number"]), digits.get((m["stem"], m["ext"], int(m["total"])), (9, 0))[0])
+            digits[m["stem"], m["ext"], int(m["total"])] = wide, len(m["total"])
     found = []
     for (stem, ext, total), numbers in sorted(sets.items()):
         first = 0 if 0 in numbers and total not in numbers else 1
         due = range(first, first + total)
         present = sum(n in due for n in numbers)
-        width = digits[stem, ext, total]
+        wide, width = digits[stem, ext, total]
         lost = itertools.islice((n for n in due if n not in numbers), FIRST)
-        missing = Names(total - present, tuple(clean(f"{stem}-{n:05}-of-{total:0{width}}.{ext}") for n in lost))
+        missing = Names(total - present, tuple(clean(f"{stem}-{n:0{wide}}-of-{total:0{width}}.{ext}") for n in lost))
         found.append(Numbering(stem=clean(stem), ext=ext, total=total, present=present, missing=missing))
     return tuple(found[:20])
 
 
-def loaded(names: list[str], index: Iterable[str] | None) -> list[str]:
-    """Those of the names that an engine loads as weights: what the index names where one was read; otherwise all
-    safetensors files, or where there are none the PyTorch ones, or the GGUF ones (vLLM's --load-format auto). A
-    clone may hold the rest as mere pointers without harm."""
+def loaded(names: list[str], index: Iterable[str] | None, second_copy: bool = True) -> list[str]:
+    """Those of the names that an engine loads as weights: what the index names where one was read, and what engines
+    load beside it; otherwise all safetensors files, or where there are none the PyTorch ones, or the GGUF ones (vLLM's
+    --load-format auto). A clone may hold the rest as mere pointers without harm. `second_copy`: the engine may take
+    Mistral's own files beside an index."""
     if index is not None:
         of_index = set(index)
-        return [n for n in names if n in of_index or n == _BESIDE_INDEX]
+        return [n for n in names if n in of_index or n == _BESIDE_INDEX or (second_copy and _SECOND_COPY.match(n))]
     names = [n for n in names if is_weights(n)]
     for ends in (".safetensors", (".bin", ".pt", ".pth"), ".gguf"):
         some = [n for n in names if n.endswith(ends)]
         if some:
             return some
     return []
+
+
+def is_pytorch(name: str) -> bool:
+    """Whether a file of this name holds weights as PyTorch's own files."""
+    return is_weights(name) and name.endswith((".bin", ".pt", ".pth"))
 
 
 def is_stray(name: str) -> bool:
@@ -76,4 +89,6 @@ def is_stray(name: str) -> bool:
 
 def is_tokenizer(name: str) -> bool:
     """Whether a file of this name holds a vocabulary, or the code of a tokenizer of the model's own."""
-    return name in _TOKENIZERS or name.endswith(".tiktoken") or name.startswith("tokenization_")
+    if name in _TOKENIZERS or _VERSIONED_TOKENIZER.match(name):
+        return True
+    return name.endswith(".tiktoken") or name.startswith("tokenization_")

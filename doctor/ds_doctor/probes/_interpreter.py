@@ -34,7 +34,10 @@ WRAPPERS = frozenset(
 )
 # What starts the engine somewhere else: this host's Python says nothing about it.
 ELSEWHERE = frozenset(
-    ["docker", "podman", "nerdctl", "kubectl", "helm", "apptainer", "singularity", "enroot", "ssh", "oc"]
+    [
+        *("docker", "podman", "nerdctl", "kubectl", "helm", "apptainer", "singularity", "enroot", "ssh", "oc"),
+        *("conda", "mamba", "micromamba", "pixi", "uvx", "pipx"),  # an environment of their own choice
+    ]
 )
 _PYTHON = re.compile(r"(python|pypy)[\d.]*t?\Z")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
@@ -113,6 +116,10 @@ def _of_command(host: Host, command: tuple[str, ...]) -> str | None:
     first = words[0].rpartition("/")[2]
     if first in ELSEWHERE:
         raise Absent("python-elsewhere", command=first)
+    if first == "uv" and "run" in words[1:]:
+        project = f"{host.env.get('PWD', '')}/.venv/bin/python"  # uv asks neither VIRTUAL_ENV nor PATH
+        if project.startswith("/") and _is_file(host, project):
+            return project
     if first in WRAPPERS:
         words = [w for w in words[1:] if not w.startswith("-") and w.rpartition("/")[2] not in WRAPPERS]
         for word in words[:8]:
@@ -188,13 +195,13 @@ def _static(host: Host, path: str) -> _Place | None:
             keys = parse_pyvenv(host.text(f"{prefix}/pyvenv.cfg", 1 << 16))
         except Trouble:
             continue
-        base = (keys.get("home", "").rstrip("/").rpartition("/")[0]) or "/usr"
         version = _short(keys.get("version") or keys.get("version_info") or "")
         here = _versions(host, prefix, "site-packages")
         if version is None or (here and version not in here):
             version = here[-1] if here else version
         if version is None:
             return None
+        base = _base(host, keys.get("home", "").rstrip("/"), path, version)
         return version, prefix, base, True, keys.get("include-system-site-packages", "").lower() == "true"
     real = host.real(_behind_shim(host, path))
     try:
@@ -211,6 +218,20 @@ def _static(host: Host, path: str) -> _Place | None:
             if any(_is_file(host, f"{above}/{lib}/python{version}/os.py") for lib in ("lib", "lib64")):
                 return version, above, above, False, True
     return None
+
+
+def _base(host: Host, home: str, path: str, version: str) -> str:
+    """The base prefix of a venv: the folder above the real program, or above its home, that holds the library. They are
+    two where a link to a Python elsewhere made the venv: /usr/local/bin/python3 -> /usr/bin/python3.12."""
+    try:
+        program = host.real(path)
+    except Trouble:
+        program = path
+    for above in (program.rpartition("/")[0], home):
+        while above := above.rpartition("/")[0]:  # never /: its lib is /usr/lib on a merged system
+            if any(_is_file(host, f"{above}/{lib}/python{version}/os.py") for lib in ("lib", "lib64")):
+                return above
+    return home.rpartition("/")[0] or "/usr"
 
 
 def _behind_shim(host: Host, path: str) -> str:

@@ -14,6 +14,8 @@ HEAD = 4096  # bytes of the first read: holds a pointer, an error page's start, 
 # Bytes of a header that is parsed: 96,085 tensors take about 10 MB; a made-up header of the format's 100 MB would take
 # five seconds and a gigabyte of memory.
 PARSED = 32 << 20
+ZIP_END = b"PK\x05\x06"  # end of central directory; at most 22 bytes and a comment of 65,535 before the file's end
+ZIP_TAIL = 22 + 65_535
 LFS = b"version https://git-lfs.github.com/spec/v1"  # github.com/git-lfs/git-lfs docs/spec.md
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _LFS_SIZE = re.compile(rb"^size (\d{1,19})$", re.MULTILINE)
@@ -87,6 +89,10 @@ def _lost(host: Host, path: str, shown: str) -> WeightFile:
         return WeightFile(name=shown, kind="missing")
 
 
+def _has_zip_end(host: Host, path: str, size: int) -> bool:
+    return ZIP_END in host.read_at(path, max(0, size - ZIP_TAIL), ZIP_TAIL)
+
+
 def _read(host: Host, path: str, shown: str, size: int, head: bytes) -> Seen:
     kind = sniff(head)
     is_safetensors = shown.endswith(".safetensors")
@@ -95,7 +101,8 @@ def _read(host: Host, path: str, shown: str, size: int, head: bytes) -> Seen:
     if kind == "gguf":
         return Seen(WeightFile(name=shown, kind=kind, size=size, version=int.from_bytes(head[4:8], "little")))
     if not is_safetensors and (kind == "zip" or head.startswith(b"\x80")):  # torch.save: a zip, before 1.6 a pickle
-        return Seen(WeightFile(name=shown, kind="pytorch", size=size))
+        cut = kind == "zip" and not _has_zip_end(host, path, size)
+        return Seen(WeightFile(name=shown, kind="pytorch", size=size, error="NoCentralDirectory" if cut else None))
     if kind is not None or not is_safetensors:
         return Seen(WeightFile(name=shown, kind=kind or "other", size=size))
     try:

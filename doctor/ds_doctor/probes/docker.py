@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from ..api import Absent, Denied, Host, Trouble, probe
+from .launch import bytes_of
 
 CONFIG_LIMIT = 1 << 20  # bytes; a daemon.json has a few hundred
 ENTRIES = 200  # of one list or table of a daemon.json; more than that is no configuration
@@ -43,19 +44,22 @@ class DaemonFile(msgspec.Struct, frozen=True, kw_only=True):
     mirrors: tuple[str, ...] = ()  # without user names and passwords
     cdi: bool | None = None
     cgroup_driver: str | None = None  # of exec-opts native.cgroupdriver
+    shm_size: int | None = None  # default-shm-size in bytes
     data_root: str | None = None
     data_root_there: bool | None = None
 
 
 class Docker(msgspec.Struct, frozen=True, kw_only=True):
     """`kinds`: root, rootless, snap, desktop - the daemons that this machine seems to have. `version` is that of the
-    package, or what dockerd says of itself. `nvidia_char_links`: /dev/char has links to the NVIDIA devices (major 195)."""
+    package, or what dockerd says of itself. `flag_runtimes`: the names that --add-runtime declares in the service's files.
+    `nvidia_char_links`: /dev/char has links to the NVIDIA devices (major 195)."""
 
     kinds: tuple[str, ...]
     dockerd: str | None = None
     version: str | None = None
     sockets: tuple[str, ...] = ()
     files: tuple[DaemonFile, ...] = ()
+    flag_runtimes: tuple[str, ...] = ()
     cgroup_v2: bool | None = None
     systemd: bool | None = None
     nvidia_char_links: bool | None = None
@@ -101,8 +105,38 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON value")
 
 
+# Options that GPU set-ups write. dockerd refuses a file with a key that it does not know, capitals and underscores
+# included (daemon/config/config.go, findConfigurationConflicts: "don't match any configuration option").
+_OPTIONS = {
+    re.sub(r"[-_]", "", name): name
+    for name in (
+        *(
+            "runtimes",
+            "default-runtime",
+            "registry-mirrors",
+            "insecure-registries",
+            "exec-opts",
+            "data-root",
+            "features",
+        ),
+        *("default-shm-size", "default-ipc-mode", "default-ulimits", "log-driver", "log-opts", "storage-driver"),
+        *("live-restore", "node-generic-resources", "max-concurrent-downloads", "cgroup-parent", "cdi-spec-dirs"),
+    )
+}
+
+
+def _misspelt(key: str) -> str | None:
+    """The option that a key means and misses by capitals, underscores or missing dashes only."""
+    meant = _OPTIONS.get(re.sub(r"[-_]", "", key).lower())
+    return meant if meant != key else None
+
+
 def _daemon_of(table: Any, path: str, kind: str) -> DaemonFile:
     top = _as(dict, table, "the file")
+    for key in top:
+        meant = _misspelt(key)
+        if meant is not None:
+            raise TypeError(f'dockerd knows no "{clean(key)[:40]}"; the option is called "{meant}"')
     runtimes: dict[str, Runtime] = {}
     for name, entry in list(_as(dict, top.get("runtimes"), "runtimes").items())[:ENTRIES]:
         values = _as(dict, entry, f"runtimes.{clean(name)[:40]}")
@@ -126,8 +160,14 @@ def _daemon_of(table: Any, path: str, kind: str) -> DaemonFile:
         mirrors=tuple(without_secret(m)[:300] for m in mirrors),
         cdi=cdi if isinstance(cdi, bool) else None,
         cgroup_driver=driver[-1][:40] if driver else None,
+        shm_size=_bytes(top.get("default-shm-size")),
         data_root=_as(str, top.get("data-root"), "data-root")[:1000] or None,
     )
+
+
+def _bytes(value: Any) -> int | None:
+    """A size as dockerd reads it: `16G`, or a number of bytes."""
+    return bytes_of(str(value)) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
 
 
 _NAMES: dict[type, str] = {dict: "a table", list: "a list", str: "a text"}
@@ -279,6 +319,33 @@ def _ask(host: Host, dockerd: str | None) -> str | None:
     return m[1] if m and said.status == 0 else None
 
 
+# Where the flags of dockerd stand: systemd's unit and what is laid over it, Debian's and Red Hat's variables.
+_SERVICE = ("/etc/systemd/system/docker.service", "/etc/default/docker", "/etc/sysconfig/docker")
+_SERVICE_PARTS = "/etc/systemd/system/docker.service.d"
+_ADD_RUNTIME = re.compile(r"--add-runtime[= ]+[\"']?([A-Za-z0-9_.-]{1,80})=")
+
+
+def parse_flags(text: str) -> list[str]:
+    """The runtimes that the flags in a unit or variable file declare; comments do not count."""
+    return [
+        n for line in text.splitlines() if not line.lstrip().startswith(("#", ";")) for n in _ADD_RUNTIME.findall(line)
+    ]
+
+
+def _flag_runtimes(host: Host) -> tuple[str, ...]:
+    try:
+        parts = [f"{_SERVICE_PARTS}/{n}" for n in host.names(_SERVICE_PARTS)[:50] if n.endswith(".conf")]
+    except Trouble:
+        parts = []
+    names: list[str] = []
+    for path in (*_SERVICE, *parts):
+        try:
+            names += parse_flags(host.text(path, CONFIG_LIMIT))
+        except Trouble:
+            continue
+    return tuple(dict.fromkeys(names))[:ENTRIES]
+
+
 def _homes(env: Mapping[str, str]) -> tuple[str, str]:
     home = env.get("HOME", "")
     config = env.get("XDG_CONFIG_HOME", "") or (home + "/.config" if home.startswith("/") else "")
@@ -316,6 +383,7 @@ def docker(host: Host) -> Docker:
         version=version,
         sockets=tuple(sockets),
         files=files,
+        flag_runtimes=_flag_runtimes(host),
         cgroup_v2=there(host, "/sys/fs/cgroup/cgroup.controllers") if there(host, "/sys/fs/cgroup") else None,
         systemd=there(host, "/run/systemd/system") if host.live else None,
         nvidia_char_links=_char_links(host),

@@ -18,11 +18,13 @@ from .environment import parse as without_secrets
 
 class Container(msgspec.Struct, frozen=True, kw_only=True):
     """`docker run`: the program, the image, --shm-size in bytes, --ipc, --memory in bytes, the GPUs that --gpus names
-    (indices and UUIDs; None: all, or none were named); None: not given, not readable."""
+    (indices and UUIDs; None: all, or none were named); None: not given, not readable. `shm_mount`: what is mounted over
+    /dev/shm, `tmpfs` (`shm_size` is then its size) or the source of a volume; `?` where a size was given that is none."""
 
     program: str
     image: str | None = None
     shm_size: int | None = None
+    shm_mount: str | None = None
     ipc: str | None = None
     memory: int | None = None
     gpus: tuple[str, ...] | None = None
@@ -186,6 +188,7 @@ def _docker(program: str, argv: list[str]) -> tuple[Container, dict[str, str], l
     """The container's settings, its environment, and the command inside it."""
     options: dict[str, str] = {}
     environment: dict[str, str] = {}
+    mounted: tuple[str, str] | None = None
     i = 0
     while i < len(argv) and argv[i].startswith("-") and argv[i] != "-":
         word = argv[i]
@@ -210,6 +213,10 @@ def _docker(program: str, argv: list[str]) -> tuple[Container, dict[str, str], l
                 environment[variable] = text
         else:
             options[name] = value
+            mounted = _over_shm(name, value) or mounted
+    size = mounted[1] if mounted else options.get("--shm-size", "")
+    if size and bytes_of(size) is None:
+        mounted = ("?", "")
     image = argv[i] if i < len(argv) else None
     inside = argv[i + 1 :]
     if "--entrypoint" in options:
@@ -217,12 +224,33 @@ def _docker(program: str, argv: list[str]) -> tuple[Container, dict[str, str], l
     container = Container(
         program=program,
         image=image,
-        shm_size=bytes_of(options.get("--shm-size", "")),
+        shm_size=bytes_of(size) or None,  # docker takes 0 for its default
+        shm_mount=mounted[0] if mounted else None,
         ipc=options.get("--ipc"),
         memory=bytes_of(options.get("--memory", options.get("-m", ""))),
         gpus=_device_list(options.get("--gpus", "")) or _cdi_list(options.get("--device", "")),
     )
     return container, environment, inside
+
+
+def _over_shm(name: str, value: str) -> tuple[str, str] | None:
+    """(`tmpfs` or the source, its size as text) where an option mounts something over /dev/shm."""
+    if name in ("-v", "--volume"):
+        source, _, rest = value.partition(":")
+        return (source, "") if rest.partition(":")[0].rstrip("/") == "/dev/shm" else None
+    if name == "--tmpfs":
+        target, _, options = value.partition(":")
+        given = dict(o.partition("=")[::2] for o in options.split(","))
+    elif name == "--mount":
+        given = dict(o.strip().partition("=")[::2] for o in value.split(","))
+        target = next((given[n] for n in ("target", "destination", "dst") if n in given), "")
+        if given.get("type", "volume") != "tmpfs":
+            source = given.get("source", given.get("src", "?"))
+            return (source, "") if target.rstrip("/") == "/dev/shm" else None
+    else:
+        return None
+    size = given.get("tmpfs-size", given.get("size", ""))
+    return ("tmpfs", size) if target.rstrip("/") == "/dev/shm" else None
 
 
 def _device_list(value: str) -> tuple[str, ...] | None:

@@ -13,7 +13,7 @@ from ..api import Absent, Host, probe
 
 class WeightFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`kind`: safetensors, gguf, pytorch, lfs-pointer, html, xml, text, zeros, zip, empty, malformed (the `error` of the
-    safetensors library with its tensor and numbers), other, header-not-parsed (too
+    safetensors library with its tensor and numbers; NoCentralDirectory for a pytorch file that ends too early), other, header-not-parsed (too
     long for this); dangling (a link to nothing), missing, denied, unreadable, or a
     file type that is no file (fifo, directory, character ...). Sizes in bytes: `size` as it is, `expected_size` as the
     header says, `should_be` as the LFS pointer says."""
@@ -106,7 +106,8 @@ class ModelFolder(msgspec.Struct, frozen=True, kw_only=True):
     """`given` and `source` (option, command) are what was asked; `path` is what it led to (None: nothing is there); `layout`:
     missing, folder, file, or what it is instead (fifo, denied, unreadable ...). `weights` are the weight files that an engine loads,
     `weights_unseen` how many more there are beyond the limit or the time. `small` are the configuration files (kind ok,
-    not-json, or a kind as of weight files). `config_elsewhere` and `tokenizer_elsewhere`: a launch option puts them somewhere
+    not-json, or a kind as of weight files). `pipeline`: it is one of diffusers (model_index.json), whose parts with their
+    weights and configurations lie in folders of their own, which are not looked into. `config_elsewhere` and `tokenizer_elsewhere`: a launch option puts them somewhere
     else. `leftovers` are half downloads. `weights_bytes` is the size of the weight files looked into."""
 
     given: str
@@ -122,6 +123,7 @@ class ModelFolder(msgspec.Struct, frozen=True, kw_only=True):
     numbering: tuple[Numbering, ...] = ()
     small: tuple[WeightFile, ...] = ()
     config: Config | None = None
+    pipeline: bool = False
     config_elsewhere: bool = False
     tokenizer: bool = True
     tokenizer_elsewhere: bool = False

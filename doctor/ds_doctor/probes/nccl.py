@@ -111,10 +111,11 @@ class _Seen:
         return known
 
 
-def torch_chain(host: Host, torch: str, exe: _elf.Elf | None) -> tuple[str, tuple[_elf.Elf, ...]]:
+def torch_chain(host: Host, setup: _ldso.Setup, torch: str, exe: _elf.Elf | None) -> tuple[str, tuple[_elf.Elf, ...]]:
     """(`links` as in the fact, the first of torch's libraries that wants libnccl.so.2 and what loaded it, up to the program).
 
-    Walked in the loader's own order: torch/_C, then the libraries it needs, level by level.
+    Walked in the loader's own order: torch/_C, then the libraries it needs, level by level. They lie in torch/lib, or
+    where distributions put them (conda: lib/ of the environment), which the loader finds.
     """
     top = (exe,) if exe is not None else ()
     try:
@@ -125,7 +126,7 @@ def torch_chain(host: Host, torch: str, exe: _elf.Elf | None) -> tuple[str, tupl
         starts = [f"{torch}/lib/libtorch_cuda.so"]
     todo: list[tuple[str, tuple[_elf.Elf, ...]]] = [(path, top) for path in starts]
     seen: set[str] = set()
-    cuda = read = False
+    cuda = read = lost = False
     while todo and len(seen) < TORCH_LIBRARIES:
         path, chain = todo.pop(0)
         if path in seen:
@@ -134,13 +135,25 @@ def torch_chain(host: Host, torch: str, exe: _elf.Elf | None) -> tuple[str, tupl
         try:
             elf = _elf.read(host, path)
         except Trouble:
+            lost = True  # what it wants is not known
             continue
         read = True
         cuda = cuda or path.endswith("/libtorch_cuda.so")
         if SONAME in elf.needed:
             return "shared", (elf, *chain)
-        todo.extend((f"{torch}/lib/{n}", (elf, *chain)) for n in elf.needed if n.startswith(("libtorch", "libc10")))
-    return ("static" if cuda else "none") if read else "unreadable", ()
+        for name in elf.needed:
+            if name.startswith(("libtorch", "libc10")):
+                beside: str | None = f"{torch}/lib/{name}"
+                if not _ldso.there(host, f"{torch}/lib/{name}"):
+                    found = _ldso.first(host, setup, name, (elf, *chain))
+                    beside = found.path if found is not None else None
+                if beside is None:
+                    lost = True
+                else:
+                    todo.append((beside, (elf, *chain)))
+    if cuda:
+        return "static", ()
+    return "none" if read and not lost else "unreadable", ()
 
 
 def _program(host: Host, python: Interpreter | None) -> _elf.Elf | None:
@@ -204,7 +217,7 @@ def nccl_copies(host: Host) -> NcclCopies:
     for site in python.site if python else ():
         wheel = seen.meet(f"{site}/{IN_SITE}", "wheel")
         if links is None and _ldso.there(host, f"{site}/torch/version.py"):
-            links, chain = torch_chain(host, f"{site}/torch", exe)
+            links, chain = torch_chain(host, setup, f"{site}/torch", exe)
             own = wheel or seen.meet(f"{site}/torch/lib/{SONAME}", "torch")
     if python is not None:
         seen.meet(f"{python.prefix}/lib/{SONAME}", "conda")

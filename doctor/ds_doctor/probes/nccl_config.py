@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from ..api import Absent, Host, Trouble, Unseen, probe
@@ -13,6 +15,8 @@ CONF_LIMIT = 1 << 20
 VALUE_LIMIT = 1023  # bytes; src/misc/param.cc keeps that much of a line's value
 SECRET = ("NCCL_PSK",)  # the pre-shared key of NCCL's sockets (since 2.32)
 HIDDEN = "<hidden>"
+# NCCL's own names, and what a slip in the prefix makes of them.
+PREFIX = re.compile(r"(NCCL|NCLL|NCL|NCC|NNCL|NNCCL|NCCCL|NCCLL|NLCC|CNCL|NCLC)_")
 # Variables that hold the path of a file which NCCL reads.
 FILES = ("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_CONF_FILE")
 # Variables that name plugins, and how NCCL completes a bare suffix (user guide, Environment Variables).
@@ -44,7 +48,7 @@ class ConfLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NcclConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """`settings`: NCCL_* variables as NCCL sees them. `files`: those that were read. `unreadable`: that are there and could
+    """`settings`: NCCL_* variables as NCCL sees them, and such whose prefix has a slip. `files`: those that were read. `unreadable`: that are there and could
     not be. `odd`: lines that NCCL takes otherwise than they look. `missing`: variable -> the path it names, when nothing
     is there. `plugins`: variable -> whether a library of that name is found."""
 
@@ -90,9 +94,18 @@ def parse_home(passwd: str, uid: int) -> str | None:
     return None
 
 
+def parse_nsswitch(text: str) -> bool:
+    """Whether users come from somewhere beside /etc/passwd: LDAP, a domain, homectl."""
+    m = re.search(r"^\s*passwd:(.*)$", text, re.M)
+    return m is not None and re.search(r"\b(sss|ldap|winbind|nis|nisplus|systemd|extrausers)\b", m[1]) is not None
+
+
 def _home(host: Host) -> str | None:
     try:
-        return parse_home(host.text("/etc/passwd", 4 << 20), host.user_id())
+        home = parse_home(host.text("/etc/passwd", 4 << 20), host.user_id())
+        if home is None and parse_nsswitch(host.text("/etc/nsswitch.conf", 1 << 16)):
+            home = host.env.get("HOME", "").rstrip("/") or None  # as good as what the directory would say
+        return home
     except Trouble:
         return None
 
@@ -113,9 +126,7 @@ def _shown(name: str, value: str) -> str:
 @probe
 def nccl_config(host: Host) -> NcclConfig:
     settings = {
-        n: Setting(value=_shown(n, v), source="environment")
-        for n, v in sorted(host.env.items())
-        if n.startswith("NCCL_")
+        n: Setting(value=_shown(n, v), source="environment") for n, v in sorted(host.env.items()) if PREFIX.match(n)
     }
     files: list[str] = []
     unreadable: list[str] = []
@@ -131,7 +142,7 @@ def nccl_config(host: Host) -> NcclConfig:
         files.append(path)
         odd.extend(lines)
         for name, value in values.items():
-            if not name.startswith("NCCL_"):
+            if not PREFIX.match(name):
                 continue
             before = settings.get(name)
             if before is None:

@@ -24,7 +24,8 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shm(msgspec.Struct, frozen=True, kw_only=True):
-    """`present`: there is such a folder; all else is empty where not. `fs_type` is None when /dev/shm is no mount of its own. `own_mount`: it is one. Sizes in bytes; `size` None: not
+    """`present`: there is such a folder; all else is empty where not. `fs_type` and `options` are those of the mount that
+    it lies on, None and empty when that could not be told; `own_mount`: it is a mount of its own. Sizes in bytes; `size` None: not
     readable; 0 on a tmpfs means without limit. `writable` None: could not be asked. `listed`: the files could be seen."""
 
     present: bool = True
@@ -74,6 +75,15 @@ def parse_mount(mountinfo: str, path: str = PATH) -> tuple[str, tuple[str, ...]]
     return found
 
 
+def mount_of(mountinfo: str, path: str) -> tuple[str, tuple[str, ...]] | None:
+    """(type, options) of the mount that a real path lies on: that of itself or of its nearest parent."""
+    while True:
+        mount = parse_mount(mountinfo, path)
+        if mount is not None or path in ("/", ""):
+            return mount
+        path = path.rpartition("/")[0] or "/"
+
+
 def family_of(name: str) -> str:
     """The family that a file name belongs to."""
     return next((family for family, pattern in _FAMILIES if pattern.match(name)), "other")
@@ -119,9 +129,15 @@ def shm(host: Host) -> Shm:
     except Absent:
         return Shm(present=False)
     try:
-        mount = parse_mount(host.text("/proc/self/mountinfo"))
+        real = host.real(PATH)  # old systems keep it in /run/shm and make /dev/shm a link
     except Trouble:
-        mount = None
+        real = PATH
+    mount, own = None, False
+    try:
+        mounts = host.text("/proc/self/mountinfo")
+        mount, own = mount_of(mounts, real), parse_mount(mounts, real) is not None
+    except Trouble:
+        pass
     space = None
     try:
         space = host.space(PATH)
@@ -137,7 +153,7 @@ def shm(host: Host) -> Shm:
         names = None
     return Shm(
         fs_type=mount[0] if mount else None,
-        own_mount=mount is not None,
+        own_mount=own,
         options=mount[1] if mount else (),
         size=space.size if space else None,
         free=space.free if space else None,

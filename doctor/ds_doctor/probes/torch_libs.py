@@ -174,14 +174,17 @@ def _found(host: Host, setup: _ldso.Setup, name: str, chain: tuple[_elf.Elf, ...
     if first is None:
         return CudaLibrary(name=name, by=by, in_site=_in_site(host, python, name))
     plain: _ldso.Found | None = first
+    real = host.real(first.path)
     if first.how == "LD_LIBRARY_PATH":
         plain = _ldso.first(host, msgspec.structs.replace(setup, library_path=()), name, chain)
+        if plain is not None and host.real(plain.path) == real:
+            plain = first  # the same file by another way, as /usr/local/cuda/lib64 and the cache give it
     return CudaLibrary(
         name=name,
         by=by,
         path=first.path,
         how=first.how,
-        real_name=host.real(first.path).rpartition("/")[2],
+        real_name=real.rpartition("/")[2],
         plain=plain.path if plain else None,
     )
 
