@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ds_doctor.host import Host, ReplayedHost, RootedHost, record
-from ds_doctor.model import Absent, Trouble
+from ds_doctor.model import Absent, Trouble, Unseen
 from ds_doctor.probes import nvml as probe
 
 SOURCE = Path(__file__).parent / "nvml" / "fake.c"
@@ -141,8 +141,8 @@ def test_without_any_trace_of_nvidia_no_child_is_started(monkeypatch: pytest.Mon
         probe.nvml(Host())
 
 
-def test_under_another_root_nvml_is_absent(tmp_path: Path) -> None:
-    with pytest.raises(Absent):
+def test_under_another_root_nvml_is_not_seen(tmp_path: Path) -> None:
+    with pytest.raises(Unseen):
         probe.nvml(RootedHost(str(tmp_path)))
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ds_doctor.host import Host, ReplayedHost, RootedHost
-from ds_doctor.model import Absent, Trouble
+from ds_doctor.model import Absent, Trouble, Unseen
 from ds_doctor.probes import device_nodes, kernel_module, pci
 from support import FIXTURES
 
@@ -69,6 +69,9 @@ def test_the_pci_bus_is_read_from_sysfs(tmp_path: Path) -> None:
 
 
 def test_without_a_pci_bus_the_fact_is_absent(tmp_path: Path) -> None:
+    with pytest.raises(Unseen):  # a disk or an image: nobody knows
+        pci.pci(RootedHost(str(tmp_path)))
+    (tmp_path / "sys/bus").mkdir(parents=True)
     with pytest.raises(Absent):
         pci.pci(RootedHost(str(tmp_path)))
 
@@ -136,3 +139,17 @@ def test_any_text_is_a_fact_or_a_trouble(text: str) -> None:
 )
 def test_the_kernel_modules_version_and_flavour_are_told(line: str, said: tuple[str, str]) -> None:
     assert kernel_module.parse_version(line + "\nGCC version:  gcc version 12.3.0\n") == said
+
+
+def test_a_pci_bus_that_cannot_be_read_is_no_host_without_gpus(tmp_path: Path) -> None:
+    (tmp_path / "proc/bus/pci").mkdir(parents=True)
+    folder = tmp_path / "sys/bus/pci/devices/0000:01:00.0"
+    folder.mkdir(parents=True)
+    for junk in ("", "junk\n", "0000\t10de2335\t0\n", "0000\t80860d57\t0\nx\n"):
+        (tmp_path / "proc/bus/pci/devices").write_text(junk)
+        (folder / "vendor").write_text("0x10de\n")
+        (folder / "class").write_text("0x030200\n")
+        assert len(pci.pci(RootedHost(str(tmp_path))).gpus) == 1
+        (folder / "vendor").write_bytes(b"\xff")
+        with pytest.raises(Trouble):
+            pci.pci(RootedHost(str(tmp_path)))

@@ -13,7 +13,7 @@ from hypothesis import settings as unhurried
 from hypothesis import strategies as st
 
 from ds_doctor.host import Host, ReplayedHost, RootedHost, record
-from ds_doctor.model import Absent, Trouble
+from ds_doctor.model import Trouble, Unseen
 from ds_doctor.probes import network as net
 from ds_doctor.probes.nccl_config import HIDDEN, nccl_config, parse_conf, parse_home, parse_nsswitch
 from ds_doctor.probes.network import Interface, Network, network
@@ -136,7 +136,7 @@ def test_rdma_devices_are_read_with_their_ports() -> None:
 
 
 def test_another_root_has_no_network(tmp_path: Path) -> None:
-    with pytest.raises(Absent):
+    with pytest.raises(Unseen):
         network(RootedHost(str(tmp_path)))
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ds_doctor.host import Asked, Host, ReplayedHost, RootedHost, Space
-from ds_doctor.model import Absent, Malformed
+from ds_doctor.model import Malformed, Unseen
 from ds_doctor.probes import cgroup as cg
 from ds_doctor.probes import disk, limits
 from probe_host import Tree, only_trouble
@@ -69,7 +69,7 @@ def test_rdma_devices_are_seen(tmp_path: Path) -> None:
 
 def test_under_another_root_there_is_no_process(tmp_path: Path) -> None:
     for probe in (limits.limits, limits.memory, cg.cgroup, disk.disk):
-        with pytest.raises(Absent):
+        with pytest.raises(Unseen):
             probe(RootedHost(str(tmp_path)))
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ds_doctor.host import Host, RootedHost
-from ds_doctor.model import Absent
+from ds_doctor.model import Unseen
 from ds_doctor.probes.shm import family_of, parse_mount, shm
 from probe_host import Tree, only_trouble
 
@@ -62,7 +62,7 @@ def test_a_missing_folder_is_said_and_a_file_in_its_place_too(tmp_path: Path) ->
 
 
 def test_under_another_root_nobody_looks(tmp_path: Path) -> None:
-    with pytest.raises(Absent):
+    with pytest.raises(Unseen):
         shm(RootedHost(str(tmp_path)))
 
 

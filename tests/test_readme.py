@@ -19,7 +19,7 @@ def blocks(kind: str) -> list[str]:
 
 
 SHOWN = re.compile(
-    r"(<!-- output: (?P<args>.*?)(?: \| head -(?P<head>\d+))? -->\n```\n\$ .*\n)(?P<text>.*?)(^```$)",
+    r"(<!-- output: (?P<args>[^|\n]*?)(?: \| head -(?P<head>\d+))? -->\n```\n\$ [^\n]*\n)(?P<text>.*?)(^```$)",
     re.DOTALL | re.MULTILINE,
 )
 

@@ -55,7 +55,7 @@ def result(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
             "fail",
             ["nvidia_uvm is wrong"],
         ),
-        ('when = [{ fact = "modules", field = "loaded", op = "<", value = 3 }]', "unknown", []),
+        ('when = [{ fact = "modules", field = "loaded.*", op = "<", value = "3" }]', "unknown", []),
     ],
 )
 def test_a_site_adds_a_rule(tmp_path: Path, when: str, status: str, titles: list[str]) -> None:
@@ -89,6 +89,13 @@ def test_dotted_numbers_compare_as_numbers() -> None:
             "no regular expression",
         ),
         ('when = [{ fact = "modules", field = "loaded", op = "in", value = 1 }]', WORDS, "takes a list"),
+        ('when = [{ fact = "modules", field = "loaded", op = "==", value = "x" }]', WORDS, "add .* for any of"),
+        ('when = [{ fact = "modules", field = "loaded.x", op = "==", value = "x" }]', WORDS, "'x' must be *"),
+        ('when = [{ fact = "modules", field = "loaded.*", op = "==", value = 1 }]', WORDS, "is a text, and 1 is none"),
+        ('when = [{ fact = "modules", field = "loaded.*", op = "<", value = [1] }]', WORDS, "is a text, and [1]"),
+        ('when = [{ fact = "nvml", field = "gpus.*.nam", op = "==", value = "x" }]', WORDS, "no field 'nam'; it has"),
+        ('when = [{ fact = "nvml", field = "driver.x", op = "==", value = "x" }]', WORDS, "holds nothing named 'x'"),
+        ('when = [{ fact = "nvml", field = "gpus.*.index", op = "in", value = ["0"] }]', WORDS, "is a number, and '0'"),
         (
             'when = [{ fact = "modules", field = "loaded", op = "==", value = 1 }]',
             "level = 'fail'",
@@ -109,3 +116,17 @@ def test_a_condition_that_cannot_work_is_one_line(tmp_path: Path, when: str, wor
 def test_a_site_cannot_give_a_rule_of_ours_another_meaning(tmp_path: Path) -> None:
     done = run(tmp_path, 'when = [{ fact = "modules", field = "loaded", op = "==", value = 1 }]', name="driver-nouveau")
     assert done.returncode == 2 and "exists already" in done.stderr
+
+
+def test_of_several_files_the_later_wins(tmp_path: Path) -> None:
+    (tmp_path / "off.toml").write_text("schema = 1\n[rule.gpu-none]\nlevel = 'off'\n")
+    (tmp_path / "on.toml").write_text("schema = 1\n[rule.gpu-none]\nlevel = 'warn'\n")
+
+    def judged(*names: str) -> int:
+        files = [w for n in names for w in ("--rules", str(tmp_path / n))]
+        argv = [sys.executable, "-m", "ds_doctor", "run", "--only", "gpu-none", "--format", "json", *files]
+        return len(json.loads(subprocess.run(argv, capture_output=True, timeout=60).stdout)["results"])
+
+    assert judged("off.toml") == 0
+    assert judged("off.toml", "on.toml") == 1
+    assert judged("on.toml", "off.toml") == 0

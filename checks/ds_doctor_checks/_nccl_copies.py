@@ -16,7 +16,7 @@ CU13 = (2, 11)  # the first torch whose PyPI wheels are built with CUDA 13 (data
 
 def version(text: str) -> tuple[int, ...]:
     """2.28.9 -> (2, 28, 9)."""
-    return tuple(int(n) for n in re.findall(r"\d+", text)[:3])
+    return tuple(int(n[:9]) for n in re.findall(r"\d+", text)[:3])
 
 
 def pinned(packages: Packages) -> tuple[str, str] | None:

@@ -224,7 +224,9 @@ def _shadow(one: CudaLibrary, packages: Packages) -> Findings:
 
 
 @check("cuda-home-list", "cuda-home-missing", "cuda-home-no-nvcc")
-def cuda_home_is_a_toolkit(toolchain: Toolchain, packages: Packages | None) -> Findings:
+def cuda_home_is_a_toolkit(
+    toolchain: Toolchain, packages: Packages | None, environment: Environment | None
+) -> Findings:
     if toolchain.how not in ("CUDA_HOME", "CUDA_PATH"):
         return
     value, name = toolchain.cuda_home or "", toolchain.how

@@ -201,9 +201,13 @@ def one_nccl_wheel_is_installed(packages: Packages, copies: NcclCopies) -> Findi
 
 # -- settings ---------------------------------------------------------------------------------------------------------
 
+# They ask for the environment so that nothing passes where it cannot be seen (--root): it is where most settings stand.
+
 
 @check("nccl-variable-misspelt", "nccl-variable-value", "nccl-conf-line")
-def settings_are_ones_that_nccl_reads(config: NcclConfig, launch: Launch | None) -> Findings:
+def settings_are_ones_that_nccl_reads(
+    config: NcclConfig, environment: Environment | None, launch: Launch | None
+) -> Findings:
     config = settings.for_engine(config, launch)
     for name, setting in config.settings.items():
         if not settings.known(name):
@@ -221,12 +225,12 @@ def settings_are_ones_that_nccl_reads(config: NcclConfig, launch: Launch | None)
     for line in config.odd:
         yield found("nccl-conf-line", on=f"{line.path}:{line.line}", path=line.path, line=line.line, name=line.name)
     if config.unreadable:
-        yield undecided("nccl-conf-line", "file-denied", path=config.unreadable[0])
+        yield undecided("nccl-conf-line", "nccl-conf-unread", path=config.unreadable[0])
 
 
 @check("nccl-algo-rejected")
 def algorithms_are_ones_that_nccl_accepts(
-    config: NcclConfig, copies: NcclCopies | None, launch: Launch | None
+    config: NcclConfig, environment: Environment | None, copies: NcclCopies | None, launch: Launch | None
 ) -> Findings:
     config = settings.for_engine(config, launch)
     torch = copies.torch if copies else None
@@ -250,7 +254,7 @@ def algorithms_are_ones_that_nccl_accepts(
 
 
 @check("nccl-variables-contradict")
-def settings_agree(config: NcclConfig, launch: Launch | None) -> Findings:
+def settings_agree(config: NcclConfig, environment: Environment | None, launch: Launch | None) -> Findings:
     config = settings.for_engine(config, launch)
     for wins, void in settings.contradictions(config):
         a, b = config.settings[wins], config.settings[void]
@@ -265,7 +269,9 @@ def settings_agree(config: NcclConfig, launch: Launch | None) -> Findings:
 
 
 @check("nccl-old-torch-name")
-def torch_settings_have_their_new_names(config: NcclConfig, launch: Launch | None) -> Findings:
+def torch_settings_have_their_new_names(
+    config: NcclConfig, environment: Environment | None, launch: Launch | None
+) -> Findings:
     config = settings.for_engine(config, launch)
     for old, new in OLD_TORCH_NAMES.items():
         setting = config.settings.get(old)
@@ -334,7 +340,7 @@ def nccl_finds_the_rdma_devices(config: NcclConfig, network: Network, launch: La
 
 
 @check("nccl-file-missing", "nccl-plugin-missing")
-def files_and_plugins_are_there(config: NcclConfig, launch: Launch | None) -> Findings:
+def files_and_plugins_are_there(config: NcclConfig, environment: Environment | None, launch: Launch | None) -> Findings:
     config = settings.for_engine(config, launch)
     for name, path in config.missing.items():
         yield found("nccl-file-missing", on=name, name=name, path=path, source=config.settings[name].source)

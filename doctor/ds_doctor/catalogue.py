@@ -16,6 +16,7 @@ import msgspec
 from .model import LANGS, MOST, WEIGHT, Lang, Level, Reason, Standing
 
 SCHEMA = 1
+LONGEST = 1000  # characters of a value in a text; the JSON holds it whole
 _BLANK = re.compile(r"\{([^{}]*)\}")
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
@@ -103,11 +104,16 @@ def fill(text: str, data: Mapping[str, Any]) -> str:
 
 
 def show(value: Any) -> str:
-    """One value as it stands in a text: no needless zeros, lists with commas, no control characters."""
+    """One value as it stands in a text: no needless zeros, lists with commas, no control characters, of sane length."""
+    text = _plain(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… (+{len(text) - LONGEST})"
+
+
+def _plain(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.2f}".rstrip("0").rstrip(".")
     if isinstance(value, (list, tuple)):
-        return ", ".join(show(v) for v in value)
+        return ", ".join(_plain(v) for v in value)
     text = str(value)
     return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 

@@ -108,8 +108,10 @@ def _disagreement(plugin: Plugin, words: cat.Catalogue, owner: Mapping[str, str]
     return None
 
 
-def with_site(doctor: Doctor, data: bytes, where: str) -> tuple[Doctor, frozenset[str]]:
-    """The doctor with a site's file laid over it, and the rules that it turns off. CatalogueError for a bad file."""
+def with_site(
+    doctor: Doctor, data: bytes, where: str, off: frozenset[str] = frozenset()
+) -> tuple[Doctor, frozenset[str]]:
+    """The doctor with a site's file laid over it, and the rules that are off: a later file wins. CatalogueError for a bad one."""
     from .site import Condition, ConditionError, changed, site_check
 
     new = changed(doctor.catalogue, data, where)
@@ -120,7 +122,7 @@ def with_site(doctor: Doctor, data: bytes, where: str) -> tuple[Doctor, frozense
         except (ConditionError, msgspec.ValidationError) as e:
             said = str(e) if isinstance(e, ConditionError) else f"rule.{rule}: when: {e}"
             raise cat.CatalogueError(f"{where}: {said}") from None
-    return Doctor(tuple(checks), new.catalogue, doctor.errors, doctor.plugins), new.off
+    return Doctor(tuple(checks), new.catalogue, doctor.errors, doctor.plugins), (off - new.on) | new.off
 
 
 # -- choosing ------------------------------------------------------------------------------------------------------
@@ -189,6 +191,7 @@ class _Judgement(msgspec.Struct):
     status: Status | None = None
     reason: Reason | None = None
     said: list[Finding | Verdict] = []
+    unseen: Reason | None = None  # why an optional fact is missing that only the running machine has
 
 
 class _Work:
@@ -202,13 +205,17 @@ class _Work:
     def _start(self, first: int) -> None:
         # A queue of its own for each thread: one that was left behind and comes back speaks to nobody.
         self.done: queue.SimpleQueue[tuple[_Judgement, float]] = queue.SimpleQueue()
-        threading.Thread(target=self._run, args=(first, self.done), daemon=True, name="judge").start()
+        try:
+            threading.Thread(target=self._run, args=(first, self.done), daemon=True, name="judge").start()
+        except RuntimeError:  # no thread to be had (ulimit -u, the cgroup's pids.max)
+            self._run(first, self.done)
 
     def _run(self, first: int, done: queue.SimpleQueue[tuple[_Judgement, float]]) -> None:
         for one in self.checks[first:]:
             start = time.monotonic()
             ready = _inputs(one, self.facts)
             came = ready if isinstance(ready, _Judgement) else _judge(one, ready)
+            came.unseen = _unseen(one, self.facts)
             done.put((came, round((time.monotonic() - start) * 1000, 2)))
 
     def get(self, i: int, deadline: float | None) -> tuple[_Judgement, float]:
@@ -232,6 +239,8 @@ def _inputs(one: Check, facts: Facts) -> list[Any] | _Judgement:
         )
         if outcome.trouble is None:
             values.append(outcome.fact)
+        elif outcome.trouble == "unseen" and want.optional:
+            values.append(None)
         elif outcome.trouble == "absent":
             values.append(None)
             if not want.optional:
@@ -243,6 +252,11 @@ def _inputs(one: Check, facts: Facts) -> list[Any] | _Judgement:
     if trouble is not None:
         return _Judgement("unknown", trouble)
     return values
+
+
+def _unseen(one: Check, facts: Facts) -> Reason | None:
+    outcomes = (facts.get(want.fact) for want in one.wants if want.optional)
+    return next((o.reason for o in outcomes if o is not None and o.trouble == "unseen"), None)
 
 
 def _judge(one: Check, values: list[Any]) -> _Judgement:
@@ -274,6 +288,8 @@ def _result(one: Check, rule: str, came: _Judgement, catalogue: cat.Catalogue, m
         status, reason = catalogue.rule[rule].level, None
     elif verdict is not None:
         status, reason = verdict.status, verdict.reason
+    elif came.status is None and came.unseen is not None:  # nothing found among what could be seen is no pass
+        status, reason = "unknown", came.unseen
     else:
         status = came.status or "pass"
     return Result(

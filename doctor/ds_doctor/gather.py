@@ -29,6 +29,7 @@ class Gathering:
         self.open: dict[type, None] = {}
         self.outcomes: dict[type, Outcome] = {}
         self._todo: queue.SimpleQueue[type] = queue.SimpleQueue()
+        self._helped = False
         self._answers: queue.SimpleQueue[tuple[type, Outcome]] = queue.SimpleQueue()
         host.deadline = deadline
 
@@ -42,7 +43,12 @@ class Gathering:
             self._help()
 
     def _help(self) -> None:
-        threading.Thread(target=self._work, daemon=True, name="probes").start()
+        try:
+            threading.Thread(target=self._work, daemon=True, name="probes").start()
+            self._helped = True
+        except RuntimeError:  # no thread to be had (ulimit -u, the cgroup's pids.max)
+            if not self._helped:
+                self._work()  # here, then: the kernel ends the process should a probe hang
 
     def _work(self) -> None:
         while True:

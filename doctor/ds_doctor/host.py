@@ -16,19 +16,23 @@ from typing import Any
 
 import msgspec
 
-from .model import TROUBLES, Absent, Denied, Malformed, Reason, TimedOut, Trouble
+from .model import TROUBLES, Absent, Denied, Malformed, Reason, TimedOut, Trouble, Unseen
 
+KERNELS = ("proc", "sys", "dev", "run")  # folders of the root that the running system fills
 READ_LIMIT = 4 << 20  # bytes; a configuration file beyond this is not one
 NAMES_LIMIT = 200_000  # entries of one folder
 OUTPUT_LIMIT = 1 << 20  # bytes of one command's output
+_running: set[int] = set()  # process groups of commands that have not been seen to end
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user asked to be judged: the launch command, the interpreter, the model folder (None: not given)."""
+    """What the user asked to be judged: the launch command, the interpreter, the model folder, another root's files
+    instead of this host (None: not given)."""
 
     command: tuple[str, ...] = ()
     python: str | None = None
     model: str | None = None
+    root: str | None = None
 
 
 class Stat(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +125,11 @@ class Host:
         """Seconds in which an answer is still of use."""
         return max(0.1, self.deadline - time.monotonic())
 
+    def _command_s(self) -> float:
+        """Seconds for one command: it is given up a little early, so that its probe can say which one it was."""
+        left = self.time_left_s()
+        return max(0.1, left - min(0.3, left / 4))
+
     # -- what a probe may ask -------------------------------------------------------------------------------
 
     def read(self, path: str, limit: int = READ_LIMIT) -> bytes:
@@ -174,7 +183,7 @@ class Host:
 
     def run(self, argv: list[str], timeout_s: float = 5.0) -> Output:
         """Run a command without shell or input; its whole process group is killed when the time is up."""
-        output: Output = self._call("run", argv, min(timeout_s, self.time_left_s()))
+        output: Output = self._call("run", argv, min(timeout_s, self._command_s()))
         return output
 
     def run_own(self, script: str, timeout_s: float) -> Output:
@@ -182,7 +191,7 @@ class Host:
 
         It starts isolated: neither PYTHONPATH nor site-packages' start-up files take part.
         """
-        output: Output = self._call("run_own", script, min(timeout_s, self.time_left_s()))
+        output: Output = self._call("run_own", script, min(timeout_s, self._command_s()))
         return output
 
     def user_id(self) -> int:
@@ -322,7 +331,6 @@ def run_command(argv: list[str], timeout_s: float, env: Mapping[str, str], limit
     killed (it hangs in the kernel) is left behind. Raises Absent, Denied, TimedOut, Malformed.
     """
     import selectors
-    import signal
     import subprocess
 
     deadline = time.monotonic() + timeout_s
@@ -342,6 +350,7 @@ def run_command(argv: list[str], timeout_s: float, env: Mapping[str, str], limit
         raise Denied("command-denied", command=argv[0]) from None
     except OSError as e:
         raise Malformed("command-broken", command=argv[0], error=e.strerror or "?") from None
+    _running.add(child.pid)
     assert child.stdout is not None and child.stderr is not None
     got: dict[int, bytearray] = {child.stdout.fileno(): bytearray(), child.stderr.fileno(): bytearray()}
     fd_out, fd_err = got
@@ -374,10 +383,8 @@ def run_command(argv: list[str], timeout_s: float, env: Mapping[str, str], limit
                 child.wait(timeout=max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 timed_out = True
-    try:
-        os.killpg(child.pid, signal.SIGKILL)  # what it left running, too
-    except (ProcessLookupError, PermissionError):
-        pass
+    _kill(child.pid)  # what it left running, too
+    _running.discard(child.pid)
     try:
         child.wait(timeout=0.2)
     except subprocess.TimeoutExpired:
@@ -386,10 +393,25 @@ def run_command(argv: list[str], timeout_s: float, env: Mapping[str, str], limit
     child.stderr.close()
     if timed_out:
         raise TimedOut("command-timed-out", command=os.path.basename(argv[0]), timeout_s=round(timeout_s, 1))
-    status = child.returncode if child.returncode is not None else -signal.SIGKILL
+    status = child.returncode if child.returncode is not None else -9  # SIGKILL
     return Output(
         status=status, out=got[fd_out].decode("utf-8", "replace"), err=got[fd_err].decode("utf-8", "replace"), cut=cut
     )
+
+
+def kill_running() -> None:
+    """End the commands that still run: this process is about to."""
+    for group in list(_running):
+        _kill(group)
+
+
+def _kill(group: int) -> None:
+    import signal
+
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
 
 
 class RootedHost(Host):
@@ -400,6 +422,18 @@ class RootedHost(Host):
     def __init__(self, root: str, asked: Asked | None = None) -> None:
         super().__init__(asked, env={})
         self.root = os.path.realpath(root)
+        self.empty = {top for top in KERNELS if not self._shows(top)} if not self.live else set()
+
+    def _shows(self, top: str) -> bool:
+        try:
+            return bool(os.listdir(f"{self.root}/{top}"))
+        except OSError as e:
+            return e.errno not in (errno.ENOENT, errno.ENOTDIR)
+
+    def _call(self, op: str, *args: Any) -> Any:
+        if op != "real" and self.empty.intersection(str(args[0]).split("/", 2)[1:2]):
+            raise Unseen("not-under-root")  # a disk or an image: what the kernel would show is not in it
+        return super()._call(op, *args)
 
     def _inside(self, path: str, last: bool = True) -> str:
         return self.root + self._resolve(path, last)
@@ -432,10 +466,10 @@ class RootedHost(Host):
         return self._resolve(path)
 
     def _may(self, path: str, what: str) -> bool:
-        raise Absent("not-under-root")
+        raise Unseen("not-under-root")
 
     def _run(self, argv: list[str], timeout_s: float) -> Output:
-        raise Absent("not-under-root")
+        raise Unseen("not-under-root")
 
 
 # -- recorded calls: run a parser again without the machine --------------------------------------------------------
@@ -447,7 +481,10 @@ def _key(op: str, args: tuple[Any, ...]) -> str:
     # A limit or time-out is how it was asked, not what was asked.
     if op in ("read", "run", "run_own"):
         args = args[:1]
-    return op + " " + msgspec.json.encode(args).decode()
+    try:
+        return op + " " + msgspec.json.encode(args).decode()
+    except UnicodeEncodeError:  # a file's name that is not UTF-8
+        return f"{op} {args!r}"
 
 
 def record(host: Host, calls: dict[str, Any]) -> Host:

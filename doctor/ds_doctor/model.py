@@ -57,6 +57,15 @@ class Absent(Trouble):
     kind = "absent"
 
 
+class Unseen(Trouble):
+    """It needs the running machine, and only files are read (--root): nobody knows whether it is there.
+
+    A check that asks for `Fact | None` gets None, and what it finds stands; what it does not find is no pass.
+    """
+
+    kind = "unseen"
+
+
 class Denied(Trouble):
     """It is there, and this user may not look."""
 
@@ -75,7 +84,7 @@ class Malformed(Trouble):
     kind = "malformed"
 
 
-TROUBLES: Mapping[str, type[Trouble]] = {t.kind: t for t in (Absent, Denied, TimedOut, Malformed)}
+TROUBLES: Mapping[str, type[Trouble]] = {t.kind: t for t in (Absent, Unseen, Denied, TimedOut, Malformed)}
 
 
 class NotApplicable(Exception):

@@ -12,6 +12,8 @@ table, and one that fits is enough. The texts may use the blanks {value} and {on
 from __future__ import annotations
 
 import re
+import types
+import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -55,10 +57,11 @@ class _Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Changed(msgspec.Struct, frozen=True):
-    """A catalogue with a site's file laid over it: the rules turned off, and the conditions of those added."""
+    """A catalogue with a site's file laid over it: the rules turned off or given a level, the conditions of those added."""
 
     catalogue: Catalogue
     off: frozenset[str]
+    on: frozenset[str]
     when: dict[str, tuple[dict[str, Any], ...]]
 
 
@@ -101,7 +104,8 @@ def changed(catalogue: Catalogue, data: bytes, where: str) -> Changed:
     for name, text in file.reason.items():
         check_text(text, f"{where}: reason.{name}")
     words = Catalogue(catalogue.schema, catalogue.date, rules, {**catalogue.reason, **file.reason})
-    return Changed(words, frozenset(off), when)
+    on = frozenset(name for name, change in file.rule.items() if change.level is not None) - off
+    return Changed(words, frozenset(off), on, when)
 
 
 def _added(name: str, given: dict[str, Any], where: str) -> Rule:
@@ -141,6 +145,7 @@ def site_check(rule: str, conditions: tuple[Condition, ...], facts: Iterable[typ
                 raise ConditionError(f"rule.{rule}: {c.value!r} is no regular expression: {e}") from None
         if c.op in ("in", "not in") and not isinstance(c.value, list):
             raise ConditionError(f"rule.{rule}: {c.op!r} takes a list")
+        _can_hold(c, fact, rule)
     wants = list(dict.fromkeys(known[c.fact] for c in conditions))
 
     def judge(*values: Any) -> Findings:
@@ -151,6 +156,61 @@ def site_check(rule: str, conditions: tuple[Condition, ...], facts: Iterable[typ
                 yield _finding(rule, on, value)
 
     return Check("site_rules", "site", "site", (rule,), tuple(Want(w, False) for w in wants), judge)
+
+
+def _can_hold(c: Condition, fact: type, rule: str) -> None:
+    """ConditionError for a path that leads nowhere or a value of another kind: such a condition never holds and would pass."""
+    here = f"rule.{rule}: {c.fact}.{c.field}"
+    kinds: list[Any] = [fact]
+    done = c.fact
+    for step in c.field.split("."):
+        kinds = _below(kinds, step, f"{here}: {done}")
+        done += f".{step}"
+    scalars = {k for k in kinds if k in (str, int, float, bool)}
+    if len(scalars) != len(kinds):
+        if c.op != "matches" and all(typing.get_origin(k) in (tuple, list, dict) for k in kinds):
+            raise ConditionError(f"{here}: is a list or table; add .* for any of its members")
+        return
+    if c.op == "matches":
+        return
+    for value in c.value if isinstance(c.value, list) and c.op in ("in", "not in") else [c.value]:
+        if not any(_alike(value, k) for k in scalars):
+            names = " or ".join(sorted(_KIND[k] for k in scalars))
+            raise ConditionError(f"{here}: is {names}, and {value!r} is none")
+
+
+_KIND = {str: "a text", int: "a number", float: "a number", bool: "true or false"}
+
+
+def _alike(value: Any, kind: type) -> bool:
+    if kind in (int, float):
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, kind)
+
+
+def _below(kinds: list[Any], step: str, where: str) -> list[Any]:
+    """The kinds of value that `step` leads to from these kinds."""
+    found: list[Any] = []
+    for kind in kinds:
+        origin, args = typing.get_origin(kind), typing.get_args(kind)
+        if origin is dict:
+            found.append(args[1])
+        elif origin in (tuple, list):
+            if step != "*":
+                raise ConditionError(f"{where} is a list; {step!r} must be *")
+            found.extend(a for a in args if a is not Ellipsis)
+        elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            hints = typing.get_type_hints(kind)
+            if step not in kind.__struct_fields__:
+                raise ConditionError(f"{where} has no field {step!r}; it has {', '.join(kind.__struct_fields__)}")
+            found.append(hints[step])
+        else:
+            raise ConditionError(f"{where} holds nothing named {step!r}")
+    flat: list[Any] = []
+    for kind in found:
+        union = typing.get_origin(kind) in (typing.Union, types.UnionType)
+        flat.extend(a for a in (typing.get_args(kind) if union else (kind,)) if a is not type(None))
+    return list(dict.fromkeys(flat))
 
 
 def _finding(rule: str, on: str, value: Any) -> Finding:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import click
 
 from .. import __version__
-from . import Usage
+from . import Usage, put
 from .lang import t
 
 COMMANDS: Mapping[str, str] = {"run": "run", "list": "list", "schema": "schema"}
@@ -39,10 +39,21 @@ def cli() -> None:
     pass
 
 
+def _parted(words: list[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Our words, and the launch command's after the first `--`."""
+    end = words.index("--") if "--" in words else len(words)
+    return words[:end], tuple(words[end + 1 :])
+
+
 def parse(words: list[str]) -> object:
     """Run the command that the words name; its exit status. Usage for words that no command takes."""
     try:
-        return cli.main(words, prog_name="ds-doctor", standalone_mode=False)
+        if not words:
+            put(cli.get_help(click.Context(cli, info_name="ds-doctor", max_content_width=100)) + "\n")
+            raise Usage(t("give a command, for example: ds-doctor run", "请给出命令，例如：ds-doctor run"))
+        # The launch command is not ours to parse: words that look like options are its own.
+        own, launch = _parted(words) if words[0] == "run" else (words, ())
+        return cli.main(own, prog_name="ds-doctor", standalone_mode=False, obj=launch)
     except click.Abort:
         raise KeyboardInterrupt from None
     except click.ClickException as e:

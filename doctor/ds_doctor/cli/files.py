@@ -19,14 +19,26 @@ def read(option: str, path: str, limit: int) -> bytes:
         raise Usage(f"{option} {path}: {e.strerror}") from None
     except ValueError as e:
         raise Usage(f"{option} {path!r}: {e}") from None
+    except MemoryError:
+        raise Usage(f"{option} {path}: not enough memory to read it") from None
     if len(data) > limit:
         raise Usage(f"{option} {path}: larger than {limit >> 20} MiB")
     return data
 
 
+def absolute(option: str, path: str) -> str:
+    """The path from the root. Usage where the current folder is gone."""
+    try:
+        return os.path.abspath(path)
+    except OSError as e:
+        raise Usage(f"{option} {path}: the current folder cannot be used: {e.strerror}") from None
+
+
 def writable(option: str, path: str) -> None:
     """Make sure before the work that the file can be written after it. Usage otherwise."""
-    folder = os.path.dirname(os.path.abspath(path))
+    if path == "-":
+        raise Usage(f"{option} -: give a file; standard output gets what --format says")
+    folder = os.path.dirname(absolute(option, path))
     if os.path.isdir(path):
         raise Usage(f"{option} {path}: is a folder")
     if not os.path.isdir(folder):

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from .. import __version__, catalogue, compiled, engine, snapshot
-from ..gather import Gathering, ask
+from ..gather import Gathering
 from ..host import Asked, Host, RootedHost
 from ..model import Lang, Outcome
 from ..probes.environment import redact
@@ -19,7 +19,7 @@ from ..probes.launch import parse
 from ..probes.python_env import Packages
 from ..report import FORMATS, document, render
 from ..report import host as host_words
-from . import Usage, ahead, files
+from . import Unwritten, Usage, ahead, files, put
 from .lang import from_locale
 
 LAST_RESORT_S = 3.0  # after the time is up, when even the interpreter hangs
@@ -60,8 +60,6 @@ def run(options: Options) -> int:
     doctor = engine.assemble(os.environ)
     doctor, off = _site_rules(doctor, options.rules)
     words = doctor.catalogue
-    if options.python is not None and kept is None and options.root is None:
-        _understood(asked, words, lang)
     choice = engine.Choice(only=options.only, skip=options.skip, require=options.require, off=off)
     try:
         checks, rules, required = engine.chosen(doctor, choice)
@@ -69,8 +67,11 @@ def run(options: Options) -> int:
         raise Usage(str(e)) from None
 
     facts = engine.wanted(doctor.checks if options.record else checks)
-    facts += [f for f in host_words.ALWAYS if f not in facts]
+    named = options.python is not None and kept is None and options.root is None
+    facts += [f for f in (*host_words.ALWAYS, *([Packages] if named else [])) if f not in facts]
     outcomes = _gather(options, asked, facts, deadline, lang) if kept is None else _replay(options, kept, facts)
+    if named:
+        _understood(outcomes[Packages], words, lang)
     results = engine.judge(checks, outcomes, words, rules, deadline)
     report = document.build(
         engine.conclude(results, doctor.errors, required, options.strict),
@@ -94,7 +95,11 @@ def run(options: Options) -> int:
     page = render(
         options.form, report, lang, verbose=options.verbose, quiet=options.quiet, color=colorful, width=_width()
     )
-    sys.stdout.buffer.write(page.encode("utf-8"))
+    try:
+        put(page)
+    except Unwritten as e:
+        sys.stderr.write(f"ds-doctor: {e}\n")
+        status = status or 3
     return status
 
 
@@ -108,16 +113,42 @@ def _check(options: Options) -> list[tuple[str, str]]:
     """Usage for options that cannot work; the (format, path) pairs of --output."""
     if not 1 <= options.timeout <= 3600:
         raise Usage(f"--timeout {options.timeout:g}: between 1 and 3600 seconds")
-    _exclude(root=options.root, replay=options.replay)
-    _exclude(record=options.record, replay=options.replay)
-    if options.root is not None and not os.path.isdir(options.root):
-        raise Usage(f"--root {options.root}: {'not a folder' if os.path.exists(options.root) else 'does not exist'}")
+    named = {n: getattr(options, n) for n in ("python", "model", "root", "record", "replay")}
+    for name, value in [*named.items(), *(("rules", path) for path in options.rules)]:
+        if value == "":  # --model "$MODEL" with MODEL unset
+            raise Usage(f"--{name}: the value is empty")
+    # A snapshot holds what was asked when it was recorded.
+    for name in ("root", "record", "python", "model"):
+        _exclude(**{name: named[name], "replay": options.replay})
+    if options.replay is not None and options.command:
+        raise Usage("--replay judges the launch command that was recorded; it takes none after --")
+    if options.root is not None:
+        _folder("--root", options.root)
     outputs = [_output(o) for o in options.output]
-    for _, path in outputs:
-        files.writable("--output", path)
-    if options.record is not None:
-        files.writable("--record", options.record)
+    written: set[str] = set()
+    for option, path in [
+        *(("--output", path) for _, path in outputs),
+        *([("--record", options.record)] if options.record is not None else []),
+    ]:
+        files.writable(option, path)
+        where = os.path.realpath(path)
+        if where in written and (os.path.isfile(path) or not os.path.exists(path)):
+            raise Usage(f"{option} {path}: this file is written already; each output needs its own")
+        written.add(where)
     return outputs
+
+
+def _folder(option: str, path: str) -> None:
+    try:
+        names = os.listdir(path)
+    except NotADirectoryError:
+        raise Usage(f"{option} {path}: not a folder") from None
+    except FileNotFoundError:
+        raise Usage(f"{option} {path}: does not exist") from None
+    except (OSError, ValueError) as e:
+        raise Usage(f"{option} {path}: {getattr(e, 'strerror', None) or e}") from None
+    if not {"etc", "usr"}.intersection(names):  # a mount that is not there, a slip of the hand
+        raise Usage(f"{option} {path}: no root of a Linux system (it holds neither etc nor usr)")
 
 
 def _exclude(**options: str | None) -> None:
@@ -144,9 +175,10 @@ def _asked(options: Options) -> tuple[Asked, snapshot.Snapshot | None]:
         return kept.asked, kept
     model = options.model
     if model is not None and options.root is None and os.path.lexists(model):  # else it may be a hub id
-        model = os.path.abspath(model)
+        model = files.absolute("--model", model)
     python = _python(options.python, options.root)
-    return Asked(command=redact(options.command), python=python, model=model), None
+    root = files.absolute("--root", options.root) if options.root is not None else None
+    return Asked(command=redact(options.command), python=python, model=model, root=root), None
 
 
 def _python(python: str | None, root: str | None) -> str | None:
@@ -155,17 +187,22 @@ def _python(python: str | None, root: str | None) -> str | None:
         return python
     import shutil
 
-    path = os.path.abspath(python) if "/" in python else shutil.which(python)
-    if path is None or not os.path.exists(path):
-        raise Usage(f"--python {python}: does not exist")
+    path = files.absolute("--python", python) if "/" in python else shutil.which(python)
+    if path is None:
+        raise Usage(f"--python {python}: no such program on PATH")
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        raise Usage(f"--python {python}: does not exist") from None
+    except (OSError, ValueError) as e:
+        raise Usage(f"--python {python}: {getattr(e, 'strerror', None) or e}") from None
     if not os.path.isfile(path) or not os.access(path, os.X_OK):
         raise Usage(f"--python {python}: not an executable file")
     return path
 
 
-def _understood(asked: Asked, words: catalogue.Catalogue, lang: Lang) -> None:
+def _understood(outcome: Outcome, words: catalogue.Catalogue, lang: Lang) -> None:
     """Usage when --python names something that is no Python interpreter."""
-    outcome = ask(Host(asked), Packages)
     if outcome.trouble == "malformed" and outcome.reason is not None:
         raise Usage(f"--python: {words.explain(outcome.reason, lang)}")
 
@@ -176,10 +213,9 @@ def _site_rules(doctor: engine.Doctor, paths: Iterable[str]) -> tuple[engine.Doc
     for path in paths:
         data = files.read("--rules", path, compiled.RULES_LIMIT)
         try:
-            doctor, more = engine.with_site(doctor, data, f"--rules {path}")
+            doctor, off = engine.with_site(doctor, data, f"--rules {path}", off)
         except catalogue.CatalogueError as e:
             raise Usage(str(e)) from None
-        off |= more
     return doctor, off
 
 

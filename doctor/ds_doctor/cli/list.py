@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any
 
 import click
@@ -12,6 +11,7 @@ from .. import engine
 from ..model import Lang
 from ..registry import fact_name, one_line, probe_of
 from ..report.layout import table
+from . import put
 from .lang import from_locale, t
 
 
@@ -26,10 +26,10 @@ def command(what: str, form: str, lang: Lang | None) -> int:
     if form == "json":
         import msgspec
 
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")
+        put(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")
     elif rows:
         cells = [[_cell(v) for v in row.values()] for row in rows]
-        sys.stdout.write("\n".join(table([[k.upper() for k in rows[0]], *cells])) + "\n")
+        put("\n".join(table([[k.upper() for k in rows[0]], *cells])) + "\n")
     for error in doctor.errors:
         click.echo(f"ds-doctor: {doctor.catalogue.explain(error.reason, lang)}", err=True)
     return 3 if doctor.errors else 0

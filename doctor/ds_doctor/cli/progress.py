@@ -33,5 +33,8 @@ class Progress:
             from rich.console import Console
 
             self.status = Console(stderr=True).status(text)
-            self.status.start()
+            try:
+                self.status.start()
+            except RuntimeError:  # no thread to be had for it
+                pass
         self.status.update(text)

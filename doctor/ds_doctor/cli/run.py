@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
@@ -107,8 +106,9 @@ _MANY: dict[str, Any] = {"multiple": True, "metavar": "PATTERN"}
     is_flag=True,
     help=t("Show problems only; print nothing if there are none.", "只显示问题；没有问题时不输出。"),
 )
-@click.argument("command_words", metavar="[-- COMMAND…]", nargs=-1, type=click.UNPROCESSED)
-def command(command_words: tuple[str, ...], **given: Any) -> int:
-    if command_words and "--" not in sys.argv:
-        raise Usage(f"unexpected argument {command_words[0]!r}; the launch command goes after --")
-    return run(Options(command=command_words, **given))
+@click.argument("strays", metavar="[-- COMMAND…]", nargs=-1, type=click.UNPROCESSED)
+@click.pass_obj
+def command(launch: tuple[str, ...], /, strays: tuple[str, ...], **given: Any) -> int:
+    if strays:
+        raise Usage(f"unexpected argument {strays[0]!r}; the launch command goes after --")
+    return run(Options(command=launch, **given))

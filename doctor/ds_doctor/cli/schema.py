@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 import msgspec
 
 from ..report.document import Report
 from ..snapshot import Snapshot
+from . import put
 from .lang import t
 
 KINDS = {"report": Report, "snapshot": Snapshot}
@@ -18,5 +17,5 @@ KINDS = {"report": Report, "snapshot": Snapshot}
 @click.argument("what", type=click.Choice(list(KINDS)))
 def command(what: str) -> int:
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(KINDS[what])}
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n")
+    put(msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n")
     return 0

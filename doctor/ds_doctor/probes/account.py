@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from ..api import Absent, Host, Trouble, probe
+from ..api import Absent, Host, Trouble, Unseen, probe
 
 PASSWD_LIMIT = 4 << 20
 # Where Python's tempfile looks, in this order, before the working directory (Lib/tempfile.py, _candidate_tempdir_list).
@@ -66,7 +66,7 @@ def parse_services(text: str) -> tuple[str, ...]:
 @probe
 def account(host: Host) -> Account:
     if not host.live:
-        raise Absent("not-under-root")
+        raise Unseen("not-under-root")
     uid = host.user_id()
     try:
         text = host.text("/etc/passwd", PASSWD_LIMIT)
@@ -105,7 +105,7 @@ def _folder(host: Host, path: str, source: str) -> TempFolder:
 @probe
 def temp(host: Host) -> Temp:
     if not host.live:
-        raise Absent("not-under-root")
+        raise Unseen("not-under-root")
     given = [(host.env[v], v) for v in TEMP_VARIABLES if host.env.get(v, "").startswith("/")]
     places = [*given, *((p, "default") for p in TEMP_FOLDERS)]
     return Temp(folders=tuple(_folder(host, path, source) for path, source in places))

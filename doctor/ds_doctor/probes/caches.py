@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ..api import Absent, Host, Trouble, probe
+from ..api import Absent, Host, Trouble, Unseen, probe
 
 PSEUDO = ("/proc", "/sys")  # access() says yes to root there, and nothing can be made in them
 
@@ -50,7 +50,7 @@ def parse_passwd(text: str, uid: int) -> tuple[str, str] | None:
 @probe
 def caches(host: Host) -> Caches:
     if not host.live:
-        raise Absent("not-under-root")
+        raise Unseen("not-under-root")
     try:
         entry = parse_passwd(host.text("/etc/passwd"), host.user_id())
     except Trouble:

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from ..api import Absent, Host, Malformed, Trouble, probe
+from ..api import Host, Malformed, Trouble, Unseen, probe
 
 NO_LIMIT = 1 << 62  # v1 says "no limit" with PAGE_COUNTER_MAX, a little below 2^63
 LEVELS_MAX = 32
@@ -180,7 +180,7 @@ def _v1(read: _Reader, of: dict[str, list[str]]) -> dict[str, object]:
 @probe
 def cgroup(host: Host) -> Cgroup:
     if not host.live:
-        raise Absent("not-under-root")
+        raise Unseen("not-under-root")
     paths = parse_self(host.text("/proc/self/cgroup"))
     mounts = parse_mounts(host.text("/proc/self/mountinfo"))
     read = _Reader(host)

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from ..api import Absent, Host, Trouble, probe
+from ..api import Host, Trouble, Unseen, probe
 
 MODPROBE = "/usr/bin/nvidia-modprobe"
 _NODE = re.compile(r"nvidia(\d{1,4}|ctl|-uvm|-uvm-tools|-modeset)\Z")
@@ -64,7 +64,7 @@ def _node(host: Host, name: str) -> Node | None:
 @probe
 def device_nodes(host: Host) -> DeviceNodes:
     if not host.live:
-        raise Absent("not-under-root")
+        raise Unseen("not-under-root")
     names = [n for n in host.names("/dev") if _NODE.match(n) or n in _OTHERS]
     nodes = {name: node for name in names if (node := _node(host, name)) is not None}
     try:

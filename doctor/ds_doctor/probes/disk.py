@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ..api import Absent, Host, Trouble, probe
+from ..api import Absent, Host, Trouble, Unseen, probe
 from .launch import parse as parse_launch
 
 
@@ -97,7 +97,7 @@ def _nearest(host: Host, path: str) -> str | None:
 @probe
 def disk(host: Host) -> Disk:
     if not host.live:
-        raise Absent("not-under-root")
+        raise Unseen("not-under-root")
     env = dict(host.env)
     model = host.asked.model
     if host.asked.command:

@@ -9,7 +9,7 @@ import msgspec
 
 from ..api import probe
 from ..host import Host
-from ..model import Absent
+from ..model import Unseen
 
 # Whose names matter. Everything else of the environment stays outside the report.
 PREFIXES = (
@@ -80,5 +80,5 @@ def redact(words: Iterable[str]) -> tuple[str, ...]:
 @probe
 def environment(host: Host) -> Environment:
     if not host.live:
-        raise Absent("not-under-root")
+        raise Unseen("not-under-root")
     return Environment(variables=parse(dict(host.env)), uid=host.user_id())

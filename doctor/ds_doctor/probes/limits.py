@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from ..api import Absent, Host, Malformed, Trouble, probe
+from ..api import Host, Malformed, Trouble, Unseen, probe
 
 CAP_IPC_LOCK = 14  # linux/capability.h
 CAP_SYS_RESOURCE = 24
@@ -127,7 +127,7 @@ def _rdma(host: Host) -> tuple[str, ...]:
 @probe
 def limits(host: Host) -> Limits:
     if not host.live:
-        raise Absent("not-under-root")
+        raise Unseen("not-under-root")
     found = parse_limits(host.text("/proc/self/limits"))
     try:
         cpus, capabilities = parse_status(host.text("/proc/self/status"))
@@ -145,5 +145,5 @@ def limits(host: Host) -> Limits:
 @probe
 def memory(host: Host) -> Memory:
     if not host.live:
-        raise Absent("not-under-root")
+        raise Unseen("not-under-root")
     return parse_meminfo(host.text("/proc/meminfo"))

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from ..api import Absent, Host, Trouble, probe
+from ..api import Host, Trouble, Unseen, probe
 from . import _ldcache, _ldso
 
 # The names under which GPU software opens its libraries (the sonames of the driver, of CUDA 11 to 13 and of NCCL).
@@ -79,7 +79,7 @@ def copies(host: Host, setup: _ldso.Setup, preloads: list[_ldso.Preload], name: 
 @probe
 def loader(host: Host) -> Loader:
     if not host.live and not host.exists(_ldcache.PATH) and not host.exists("/lib"):
-        raise Absent("not-under-root")
+        raise Unseen("not-under-root")
     setup = _ldso.setup(host)
     preloads = _ldso.preloads(host, setup)
     there = {f: _ldso.there(host, f) for f in setup.library_path}

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from ..api import Absent, Host, Trouble, probe
+from ..api import Absent, Host, Trouble, Unseen, probe
 from . import _elf, _ldso
 from ._interpreter import interpreter
 
@@ -149,6 +149,8 @@ def nccl_config(host: Host) -> NcclConfig:
                 settings[name] = Setting(value=_shown(name, value), source=path)
             elif before.value != _shown(name, value):
                 settings[name] = msgspec.structs.replace(before, hides=(*before.hides, path))
+    if not host.live and not files:
+        raise Unseen("not-under-root")  # the environment is the running engine's
     return NcclConfig(
         settings=settings,
         files=tuple(files),

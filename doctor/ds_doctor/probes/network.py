@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..api import Absent, Denied, Host, Malformed, Trouble, probe
+from ..api import Absent, Denied, Host, Malformed, Trouble, Unseen, probe
 
 INTERFACES = 4096
 
@@ -119,7 +119,7 @@ def _hca(host: Host, name: str) -> Hca:
 @probe
 def network(host: Host) -> Network:
     if not host.live:
-        raise Absent("not-under-root")
+        raise Unseen("not-under-root")
     names = parse_dev(host.text("/proc/net/dev", 1 << 20))
     ipv4 = parse_route(_or_empty(host, "/proc/net/route"))
     ipv6 = parse_if_inet6(_or_empty(host, "/proc/net/if_inet6"))

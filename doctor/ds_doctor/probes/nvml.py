@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-from ..api import Absent, Host, Malformed, TimedOut, Trouble, probe
+from ..api import Absent, Host, Malformed, TimedOut, Trouble, Unseen, probe
 from .pci import numa_node, nvidia_functions
 
 CHILD = "_nvml_child.py"
@@ -157,7 +157,7 @@ def _signal(number: int) -> str:
 @probe
 def nvml(host: Host) -> Nvml:
     if not host.live:
-        raise Absent("not-under-root")
+        raise Unseen("not-under-root")
     if not _traces(host):
         raise Absent("no-nvidia-trace")
     timeout_s = min(CHILD_S, max(0.5, host.time_left_s() - 0.5))  # to be told before the engine stops waiting

@@ -13,6 +13,7 @@ NVIDIA = "0x10de"
 DISPLAY = "0x03"  # PCI base class of display controllers: VGA 0x0300, 3D 0x0302
 BRIDGE = "0x0680"  # what NVSwitches say they are
 _BDF = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_LISTED = re.compile(r"[0-9a-f]{4}\t[0-9a-f]{8}\t")  # bus and function, vendor and device
 
 
 class PciGpu(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,10 +65,14 @@ def numa_node(host: Host, bdf: str) -> int | None:
 
 
 def nvidia_functions(host: Host) -> list[tuple[str, str]]:
-    """(bdf, class) of every function of the vendor. Absent where there is no PCI bus to look at."""
+    """(bdf, class) of every function of the vendor. Absent where there is no PCI bus to look at.
+
+    Where none is found, a function whose vendor cannot be read may be one: trouble, and not a host without GPUs.
+    """
     try:
         # One small read tells hosts without any such card apart from the others, which need one read a function.
-        if "\t10de" not in host.text("/proc/bus/pci/devices"):
+        lines = host.text("/proc/bus/pci/devices").splitlines()
+        if lines and all(_LISTED.match(line) and line[5:9] != "10de" for line in lines):
             return []
     except Trouble:
         pass
@@ -76,12 +81,17 @@ def nvidia_functions(host: Host) -> list[tuple[str, str]]:
     except Absent:
         raise Absent("no-pci") from None
     found = []
+    unread: Trouble | None = None
     for name in names:
         try:
             if _BDF.fullmatch(name) and parse_hex(host.text(f"{DEVICES}/{name}/vendor")) == NVIDIA:
                 found.append((name, parse_hex(host.text(f"{DEVICES}/{name}/class"))))
-        except Trouble:
+        except Absent:
             continue  # gone between listing and reading
+        except Trouble as t:
+            unread = unread or t
+    if unread is not None and not found:
+        raise unread
     return found
 
 

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from ..api import Absent, Host, Trouble, probe
+from ..api import Absent, Host, Trouble, Unseen, probe
 
 PATH = "/dev/shm"
 FILES_MAX = 4000  # entries that are looked at; a /dev/shm with more is counted, not listed
@@ -121,7 +121,7 @@ def _left(host: Host, names: list[str]) -> tuple[Left, ...]:
 @probe
 def shm(host: Host) -> Shm:
     if not host.live:
-        raise Absent("not-under-root")
+        raise Unseen("not-under-root")
     try:
         # A fact of its own, not an absent one: what was not recorded or not looked at is absent, too.
         if host.stat(PATH).kind != "directory":

@@ -67,12 +67,14 @@ class ToolDoc(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TargetDoc(msgspec.Struct, frozen=True, kw_only=True):
-    """What was judged besides the host: the launch command, its engine, the interpreter, the model folder."""
+    """What was judged besides the host: the launch command, its engine, the interpreter, the model folder; `root`: the
+    folder whose files were judged instead of this host."""
 
     command: tuple[str, ...] = ()
     engine: str | None = None
     python: str | None = None
     model: str | None = None
+    root: str | None = None
 
 
 class GpuDoc(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,7 +143,9 @@ def result_doc(result: Result, catalogue: Catalogue, lang: Lang, required: bool)
         title = rule.healthy.say(lang)
         if result.findings:
             findings = tuple(
-                FindingDoc(on=clean(f.on), title=rule.title.say(lang, f.data), data=clean(f.data))
+                FindingDoc(
+                    on=None if f.on is None else show(f.on), title=rule.title.say(lang, f.data), data=clean(f.data)
+                )
                 for f in result.findings
             )
             title = findings[0].title

@@ -13,10 +13,11 @@ from ..probes.model_folder import ModelFolder
 from ..probes.nvml import Nvml, Pair
 from ..probes.python_env import Packages, TorchBuild
 from ..probes.system import System
-from .document import GpuDoc, HostDoc, TargetDoc, clean
+from .document import GpuDoc, HostDoc, TargetDoc, clean, show
 
 T = TypeVar("T")
 ALWAYS: tuple[type, ...] = (System, Launch)  # gathered whatever is judged: cheap, and the report's head needs them
+LONGEST = 120  # characters of one of the host's words
 _ANCESTOR = {0: "INT", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}  # the names of nvidia-smi topo -m
 
 
@@ -25,6 +26,11 @@ def get(outcomes: Mapping[type, Outcome], fact: type[T]) -> T | None:
     outcome = outcomes.get(fact)
     value: T | None = outcome.fact if outcome is not None else None
     return value
+
+
+def _short(text: str | None) -> str | None:
+    """As it stands in the head: whatever a file or driver said, one word or a few, and nothing that steers a terminal."""
+    return None if text is None else show(text)[:LONGEST]
 
 
 def host_doc(outcomes: Mapping[type, Outcome]) -> HostDoc:
@@ -36,22 +42,22 @@ def host_doc(outcomes: Mapping[type, Outcome]) -> HostDoc:
     torch = get(outcomes, TorchBuild)
     gpus = nvml.gpus if nvml else ()
     return HostDoc(
-        hostname=clean(system.hostname) if system else None,
-        os=clean(system.os_name) if system else None,
-        kernel=clean(system.kernel) if system else None,
-        machine=clean(system.machine) if system else None,
-        hypervisor=clean(system.hypervisor) if system else None,
-        container=clean(system.container) if system else None,
-        driver=(nvml.driver if nvml else None) or (module.version if module else None),
-        cuda=nvml.cuda if nvml else None,
-        python_version=python.version if python else None,
-        torch=torch.version if torch else None,
+        hostname=_short(system.hostname) if system else None,
+        os=_short(system.os_name) if system else None,
+        kernel=_short(system.kernel) if system else None,
+        machine=_short(system.machine) if system else None,
+        hypervisor=_short(system.hypervisor) if system else None,
+        container=_short(system.container) if system else None,
+        driver=_short((nvml.driver if nvml else None) or (module.version if module else None)),
+        cuda=_short(nvml.cuda) if nvml else None,
+        python_version=_short(python.version) if python else None,
+        torch=_short(torch.version) if torch else None,
         gpus=tuple(
             GpuDoc(
                 index=g.index,
-                name=g.name,
-                uuid=g.uuid,
-                cc=g.cc,
+                name=_short(g.name) or "",
+                uuid=_short(g.uuid) or "",
+                cc=_short(g.cc) or "",
                 memory_total_mib=g.memory_total_mib,
                 memory_free_mib=g.memory_free_mib,
             )
@@ -89,4 +95,5 @@ def target_doc(asked: Asked, outcomes: Mapping[type, Outcome]) -> TargetDoc:
         engine=launch.engine if launch else None,
         python=clean(python.python if python else asked.python),
         model=clean((folder.path if folder else None) or asked.model or (launch.model if launch else None)),
+        root=clean(asked.root),
     )

@@ -16,6 +16,11 @@ _NOT_LAST = "（《「『“"
 _NOT_FIRST = frozenset("，。；：！？、）》」』”’％,.;:!?)%…")
 
 
+def printable(text: str) -> str:
+    """Without what steers a terminal, whoever wrote it there."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 def cells(text: str) -> int:
     """How many terminal cells a text takes."""
     if text.isascii():
@@ -41,7 +46,7 @@ def wrap(text: str, width: int) -> list[str]:
     lines: list[str] = []
     line = ""
     used = 0
-    for piece in _pieces(" ".join(text.split())):
+    for piece in _pieces(printable(" ".join(text.split()))):
         n = cells(piece)
         if piece == " ":
             if line:

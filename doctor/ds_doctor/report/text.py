@@ -11,7 +11,7 @@ from typing import Any
 
 from ..model import Lang, Status
 from .document import Report, ResultDoc, StepDoc
-from .layout import cells, pad, table, wrap
+from .layout import cells, pad, printable, table, wrap
 from .words import word
 
 _COLOR = {
@@ -94,7 +94,7 @@ def _verdict(page: _Page, report: Report) -> None:
     )
     verdict = page.paint(page.word("verdict." + report.verdict), report.verdict)
     page.add(f"ds-doctor {report.tool.version}: {verdict} - {page.word('says.' + report.verdict)}")
-    for line in wrap(counts, page.width - 2):
+    for line in wrap(counts, page.width - 2) if counts else ():
         page.add("  " + line)
 
 
@@ -110,6 +110,8 @@ def _host(page: _Page, report: Report) -> None:
     ]
     page.add()
     page.block(page.word("host"), " · ".join(w for w in where if w) or "?", 0)
+    if target.root:
+        page.block("", page.word("root", what=target.root), 0)
     aim = [
         f"{target.python} ({host.python_version})" if target.python and host.python_version else target.python,
         f"torch {host.torch}" if host.torch else None,
@@ -213,7 +215,7 @@ def _command(page: _Page, label: str, command: str, number: str = "") -> None:
     """Commands are never wrapped: they are there to be copied."""
     for i, line in enumerate(command.splitlines() or [""]):
         lead = number + "$ " if i == 0 else " " * (len(number) + 2)
-        page.add("  " + pad(label if i == 0 else "", _LABEL) + lead + line)
+        page.add("  " + pad(label if i == 0 else "", _LABEL) + lead + printable(line))
 
 
 def _unjudged(page: _Page, report: Report, quiet: bool) -> None:
@@ -238,8 +240,9 @@ def _by_reason(page: _Page, results: Iterable[ResultDoc]) -> None:
 
 
 def _rest(page: _Page, report: Report, verbose: bool) -> None:
-    if report.counts["pass"] or report.counts["skip"]:
-        page.add()
+    if not any(report.counts[s] for s in ("pass", "skip")):
+        return
+    page.add()
     for status, label in (("pass", "passed"), ("skip", "skipped")):
         some = [r for r in report.results if r.status == status]
         if not some:
