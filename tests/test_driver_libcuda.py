@@ -14,7 +14,7 @@ from ds_doctor.model import Finding, Verdict
 from ds_doctor.probes.kernel_module import KernelModule
 from ds_doctor.probes.loader import Loader, loader
 from ds_doctor.probes.nvml import Gpu, Nvml
-from ds_doctor_checks.driver import the_loader_picks_the_drivers_libcuda as judge
+from ds_doctor_checks.driver_versions import the_loader_picks_the_drivers_libcuda as judge
 
 CC = shutil.which("cc") or shutil.which("gcc")
 pytestmark = pytest.mark.skipif(CC is None, reason="needs a C compiler")

@@ -115,8 +115,11 @@ def _fact(annotation: Any, where: str) -> type:
 
 
 def checks_in(module: types.ModuleType, plugin: str) -> Iterator[Check]:
-    """The checks that a module defines itself, in the order of its text."""
-    family = module.__name__.rpartition(".")[2].replace("_", "-")
+    """The checks that a module defines itself, in the order of its text.
+
+    Their family is the module's name, or its FAMILY where several modules share one subject.
+    """
+    family = getattr(module, "FAMILY", module.__name__.rpartition(".")[2].replace("_", "-"))
     for name, function in list(vars(module).items()):
         rules = getattr(function, "__ds_rules__", None)
         if rules is None or getattr(function, "__module__", None) != module.__name__:
