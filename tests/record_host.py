@@ -20,10 +20,11 @@ import msgspec
 
 from ds_doctor import __version__, probes, snapshot
 from ds_doctor.gather import gather
-from ds_doctor.host import Asked, Host, record
+from ds_doctor.host import Asked, Host
 from ds_doctor.model import Outcome
 from ds_doctor.probes import environment
 from ds_doctor.registry import fact_name, probe_of
+from ds_doctor.replay import record
 
 CALL_LIMIT = 60_000  # bytes of one recorded answer; the bodies of libraries stay where they are
 

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds_doctor.host import Host, ReplayedHost, RootedHost, record
+from ds_doctor.host import Host, RootedHost
 from ds_doctor.model import Absent, Trouble, Unseen
 from ds_doctor.probes import nvml as probe
+from ds_doctor.replay import ReplayedHost, record
 
 SOURCE = Path(__file__).parent / "nvml" / "fake.c"
 CC = shutil.which("cc") or shutil.which("gcc")

@@ -14,10 +14,12 @@ import msgspec
 import pytest
 
 from ds_doctor import engine, snapshot
+from ds_doctor.command import Output
 from ds_doctor.gather import ask
-from ds_doctor.host import Asked, Output, ReplayedHost, Space, Stat, _key
+from ds_doctor.host import Asked, Space, Stat
 from ds_doctor.model import Absent, Denied, Malformed, Outcome, TimedOut, Trouble
 from ds_doctor.registry import fact_name
+from ds_doctor.replay import ReplayedHost, _key
 from ds_doctor.report import document, host, render
 from record_host import every_fact
 from support import FIXTURES, Case, case_outcomes, doctor

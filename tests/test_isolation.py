@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from ds_doctor.host import Host, run_command
+from ds_doctor.command import run_command
+from ds_doctor.host import Host
 from ds_doctor.model import Absent, Denied, Malformed, TimedOut
 
 RULE = """

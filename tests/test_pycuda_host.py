@@ -15,13 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds_doctor.host import Asked, Host, ReplayedHost
+from ds_doctor.host import Asked, Host
 from ds_doctor.probes import caches as caches_module
 from ds_doctor.probes import toolchain as toolchain_module
 from ds_doctor.probes.caches import caches
 from ds_doctor.probes.python_env import packages, parse_arch_names
 from ds_doctor.probes.toolchain import toolchain
 from ds_doctor.probes.torch_libs import parse_preloads, torch_libs
+from ds_doctor.replay import ReplayedHost
 from support import FIXTURES
 
 

@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from ds_doctor.gather import ask
-from ds_doctor.host import Asked, ReplayedHost
+from ds_doctor.host import Asked
 from ds_doctor.model import Outcome
 from ds_doctor.registry import fact_name
+from ds_doctor.replay import ReplayedHost
 from record_host import every_fact
 from support import FIXTURES
 

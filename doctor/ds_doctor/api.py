@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .host import Host, Output, Space, Stat
+from .command import Output
+from .host import Host, Space, Stat
 from .model import (
     Absent,
     Denied,

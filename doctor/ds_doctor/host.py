@@ -16,13 +16,12 @@ from typing import Any
 
 import msgspec
 
-from .model import TROUBLES, Absent, Denied, Malformed, Reason, TimedOut, Trouble, Unseen
+from .command import Output, run_command
+from .model import Absent, Denied, Malformed, Trouble, Unseen
 
 KERNELS = ("proc", "sys", "dev", "run")  # folders of the root that the running system fills
 READ_LIMIT = 4 << 20  # bytes; a configuration file beyond this is not one
 NAMES_LIMIT = 200_000  # entries of one folder
-OUTPUT_LIMIT = 1 << 20  # bytes of one command's output
-_running: set[int] = set()  # process groups of commands that have not been seen to end
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,15 +58,6 @@ class Space(msgspec.Struct, frozen=True, kw_only=True):
     files_free: int
     read_only: bool
     no_exec: bool
-
-
-class Output(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one command: exit status (negative: the signal that ended it), what it printed, whether that was cut."""
-
-    status: int
-    out: str
-    err: str
-    cut: bool = False
 
 
 _KINDS = (
@@ -324,96 +314,6 @@ class Host:
         return self._run([sys.executable or "python3", "-I", "-S", path, *folders], timeout_s)
 
 
-def run_command(argv: list[str], timeout_s: float, env: Mapping[str, str], limit: int = OUTPUT_LIMIT) -> Output:
-    """Run `argv` in a process group of its own with no input, for at most `timeout_s`.
-
-    A grandchild that keeps the pipes open after the command has ended is not waited for; a command that cannot be
-    killed (it hangs in the kernel) is left behind. Raises Absent, Denied, TimedOut, Malformed.
-    """
-    import selectors
-    import subprocess
-
-    deadline = time.monotonic() + timeout_s
-    try:
-        child = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=dict(env),
-            start_new_session=True,
-            cwd="/",
-        )
-    except FileNotFoundError:
-        raise Absent("command-missing", command=argv[0]) from None
-    except PermissionError:
-        raise Denied("command-denied", command=argv[0]) from None
-    except OSError as e:
-        raise Malformed("command-broken", command=argv[0], error=e.strerror or "?") from None
-    _running.add(child.pid)
-    assert child.stdout is not None and child.stderr is not None
-    got: dict[int, bytearray] = {child.stdout.fileno(): bytearray(), child.stderr.fileno(): bytearray()}
-    fd_out, fd_err = got
-    cut = timed_out = False
-    with selectors.DefaultSelector() as wait:
-        for fd in got:
-            os.set_blocking(fd, False)
-            wait.register(fd, selectors.EVENT_READ)
-        ended: float | None = None
-        while wait.get_map():
-            now = time.monotonic()
-            if now > deadline:
-                timed_out = child.poll() is None
-                break
-            if ended is None and child.poll() is not None:
-                ended = now
-            if ended is not None and now > ended + 0.2:  # a grandchild holds the pipe
-                break
-            for key, _ in wait.select(timeout=min(0.05, max(0.0, deadline - now))):
-                part = os.read(key.fd, 1 << 16)
-                if not part:
-                    wait.unregister(key.fd)
-                elif len(got[key.fd]) < limit:
-                    got[key.fd] += part
-                else:
-                    cut = True
-        else:
-            # Both pipes are closed; the command itself may still run.
-            try:
-                child.wait(timeout=max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                timed_out = True
-    _kill(child.pid)  # what it left running, too
-    _running.discard(child.pid)
-    try:
-        child.wait(timeout=0.2)
-    except subprocess.TimeoutExpired:
-        pass  # stuck in the kernel: nothing more can be done from here
-    child.stdout.close()
-    child.stderr.close()
-    if timed_out:
-        raise TimedOut("command-timed-out", command=os.path.basename(argv[0]), timeout_s=round(timeout_s, 1))
-    status = child.returncode if child.returncode is not None else -9  # SIGKILL
-    return Output(
-        status=status, out=got[fd_out].decode("utf-8", "replace"), err=got[fd_err].decode("utf-8", "replace"), cut=cut
-    )
-
-
-def kill_running() -> None:
-    """End the commands that still run: this process is about to."""
-    for group in list(_running):
-        _kill(group)
-
-
-def _kill(group: int) -> None:
-    import signal
-
-    try:
-        os.killpg(group, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
-
-
 class RootedHost(Host):
     """The files below another root (a mounted disk, a host's / seen from a pod). Links stay inside; nothing is run."""
 
@@ -470,66 +370,3 @@ class RootedHost(Host):
 
     def _run(self, argv: list[str], timeout_s: float) -> Output:
         raise Unseen("not-under-root")
-
-
-# -- recorded calls: run a parser again without the machine --------------------------------------------------------
-
-_ANSWERS: dict[str, Any] = {"stat": Stat, "lstat": Stat, "space": Space, "run": Output, "run_own": Output}
-
-
-def _key(op: str, args: tuple[Any, ...]) -> str:
-    # A limit or time-out is how it was asked, not what was asked.
-    if op in ("read", "run", "run_own"):
-        args = args[:1]
-    try:
-        return op + " " + msgspec.json.encode(args).decode()
-    except UnicodeEncodeError:  # a file's name that is not UTF-8
-        return f"{op} {args!r}"
-
-
-def record(host: Host, calls: dict[str, Any]) -> Host:
-    """The same host; every answer it gives is also written to `calls` (JSON values)."""
-    ask = host._call
-
-    def _call(op: str, *args: Any) -> Any:
-        try:
-            answer = ask(op, *args)
-        except Trouble as t:
-            calls[_key(op, args)] = {"trouble": t.kind, "reason": msgspec.to_builtins(t.reason)}
-            raise
-        if isinstance(answer, bytes):
-            try:
-                calls[_key(op, args)] = {"text": answer.decode("utf-8")}
-            except UnicodeDecodeError:
-                import base64
-
-                calls[_key(op, args)] = {"base64": base64.b64encode(answer).decode()}
-        else:
-            calls[_key(op, args)] = {"value": msgspec.to_builtins(answer)}
-        return answer
-
-    host._call = _call  # type: ignore[method-assign]
-    return host
-
-
-class ReplayedHost(Host):
-    """Answers from recorded calls; what was not recorded is Absent."""
-
-    def __init__(self, calls: Mapping[str, Any], env: Mapping[str, str], asked: Asked | None = None) -> None:
-        super().__init__(asked, env)
-        self.calls = calls
-
-    def _call(self, op: str, *args: Any) -> Any:
-        said = self.calls.get(_key(op, args))
-        if said is None:
-            raise Absent("not-recorded", path=str(args[0]))
-        if "trouble" in said:
-            reason = msgspec.convert(said["reason"], Reason)
-            raise TROUBLES[said["trouble"]](reason.id, **reason.data)
-        if "text" in said:
-            return said["text"].encode()
-        if "base64" in said:
-            import base64
-
-            return base64.b64decode(said["base64"])
-        return msgspec.convert(said["value"], _ANSWERS[op]) if op in _ANSWERS else said["value"]

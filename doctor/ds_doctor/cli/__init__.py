@@ -137,9 +137,9 @@ def _end_with_the_children() -> None:
 
 def _leave(status: int) -> None:
     """End at once: a probe's thread that still hangs must not hold the exit, and its command must not outlive us."""
-    host = sys.modules.get("ds_doctor.host")
-    if host is not None:
-        host.kill_running()
+    command = sys.modules.get("ds_doctor.command")
+    if command is not None:
+        command.kill_running()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
