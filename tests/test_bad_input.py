@@ -67,6 +67,22 @@ def test_wrong_usage_is_one_line_and_status_2(args: list[str], says: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["run", "--strct"], "没有选项 --strct"),
+        (["run", "--format", "yaml"], "--format 的值无效"),
+        (["run", "--only", "drivr"], "没有名为此的规则"),
+        (["run", "--timeout", "0"], "应在 1 到 3600 秒之间"),
+        (["run", "--python", "/none/python"], "不存在"),
+        (["run", "--output", "json=/"], "是一个目录"),
+        (["list"], "缺少参数"),
+    ],
+)
+def test_wrong_usage_is_told_in_chinese(args: list[str], says: str) -> None:
+    one_line(run(*args, LC_ALL="zh_CN.UTF-8"), 2, says)
+
+
+@pytest.mark.parametrize(
     ("content", "says"),
     [
         (b"", "not valid JSON"),

@@ -57,7 +57,13 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PatternError(Exception):
-    """A pattern that matches no rule, check or family."""
+    """A pattern that matches no rule, check or family; `left_out`: its rule is left out by another option."""
+
+    def __init__(self, option: str, pattern: str, left_out: bool = False) -> None:
+        super().__init__(option, pattern, left_out)
+        self.option = option
+        self.pattern = pattern
+        self.left_out = left_out
 
 
 def assemble(
@@ -139,9 +145,7 @@ def chosen(doctor: Doctor, choice: Choice) -> tuple[list[Check], set[str], set[s
     for option, patterns in (("--only", choice.only), ("--skip", choice.skip), ("--require", choice.require)):
         for pattern in patterns:
             if not any(matches(pattern, rule, one) for rule, one in every):
-                raise PatternError(
-                    f"{option} {pattern}: no rule, check or family has this name (see: ds-doctor list rules)"
-                )
+                raise PatternError(option, pattern)
 
     def fits(patterns: Iterable[str], rule: str, one: Check) -> bool:
         return any(matches(p, rule, one) for p in patterns)
@@ -156,7 +160,7 @@ def chosen(doctor: Doctor, choice: Choice) -> tuple[list[Check], set[str], set[s
     required = {rule for rule, one in every if fits(choice.require, rule, one)}
     lost = sorted(required - rules)
     if lost:
-        raise PatternError(f"--require {lost[0]}: the rule is left out by --only, --skip or --rules")
+        raise PatternError("--require", lost[0], left_out=True)
     return [one for one in doctor.checks if rules.intersection(one.rules)], rules, required
 
 

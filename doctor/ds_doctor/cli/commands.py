@@ -59,4 +59,21 @@ def parse(words: list[str]) -> object:
     except click.ClickException as e:
         place = e.ctx.command_path if isinstance(e, click.UsageError) and e.ctx else None
         hint = f" ({t('see', '参见')}: {place} --help)" if place else ""
-        raise Usage(e.format_message() + hint) from None
+        raise Usage(_told(e) + hint) from None
+
+
+def _told(e: click.ClickException) -> str:
+    """Click's message; in Chinese for what people meet, else as click has it."""
+    if t("en", "zh") == "en":
+        return e.format_message()
+    if isinstance(e, click.NoSuchOption):
+        near = f"，是否想用 {'、'.join(sorted(e.possibilities))}？" if e.possibilities else ""
+        return f"没有选项 {e.option_name}{near}"
+    if isinstance(e, click.BadOptionUsage):
+        return f"选项 {e.option_name} 的用法不对：{e.message}"
+    if isinstance(e, click.MissingParameter):
+        return f"缺少参数 {e.param.human_readable_name if e.param else ''}".rstrip()
+    if isinstance(e, click.BadParameter):
+        name = e.param.opts[0] if e.param and e.param.opts else ""
+        return f"{name} 的值无效：{e.message}"
+    return e.format_message()

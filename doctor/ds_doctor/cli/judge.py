@@ -20,7 +20,7 @@ from ..probes.python_env import Packages
 from ..report import FORMATS, document, render
 from ..report import host as host_words
 from . import Unwritten, Usage, ahead, files, put
-from .lang import from_locale
+from .lang import from_locale, t
 
 LAST_RESORT_S = 3.0  # after the time is up, when even the interpreter hangs
 
@@ -64,7 +64,7 @@ def run(options: Options) -> int:
     try:
         checks, rules, required = engine.chosen(doctor, choice)
     except engine.PatternError as e:
-        raise Usage(str(e)) from None
+        raise Usage(_pattern(e)) from None
 
     facts = engine.wanted(doctor.checks if options.record else checks)
     named = options.python is not None and kept is None and options.root is None
@@ -112,16 +112,26 @@ def _end_whatever_happens(timeout_s: float) -> None:
 def _check(options: Options) -> list[tuple[str, str]]:
     """Usage for options that cannot work; the (format, path) pairs of --output."""
     if not 1 <= options.timeout <= 3600:
-        raise Usage(f"--timeout {options.timeout:g}: between 1 and 3600 seconds")
+        raise Usage(
+            t(
+                f"--timeout {options.timeout:g}: between 1 and 3600 seconds",
+                f"--timeout {options.timeout:g}：应在 1 到 3600 秒之间",
+            )
+        )
     named = {n: getattr(options, n) for n in ("python", "model", "root", "record", "replay")}
     for name, value in [*named.items(), *(("rules", path) for path in options.rules)]:
         if value == "":  # --model "$MODEL" with MODEL unset
-            raise Usage(f"--{name}: the value is empty")
+            raise Usage(t(f"--{name}: the value is empty", f"--{name}：值为空"))
     # A snapshot holds what was asked when it was recorded.
     for name in ("root", "record", "python", "model"):
         _exclude(**{name: named[name], "replay": options.replay})
     if options.replay is not None and options.command:
-        raise Usage("--replay judges the launch command that was recorded; it takes none after --")
+        raise Usage(
+            t(
+                "--replay judges the launch command that was recorded; it takes none after --",
+                "--replay 检查录制时的启动命令，-- 之后不能再给命令",
+            )
+        )
     if options.root is not None:
         _folder("--root", options.root)
     outputs = [_output(o) for o in options.output]
@@ -133,7 +143,12 @@ def _check(options: Options) -> list[tuple[str, str]]:
         files.writable(option, path)
         where = os.path.realpath(path)
         if where in written and (os.path.isfile(path) or not os.path.exists(path)):
-            raise Usage(f"{option} {path}: this file is written already; each output needs its own")
+            raise Usage(
+                t(
+                    f"{option} {path}: this file is written already; each output needs its own",
+                    f"{option} {path}：已有输出写入该文件；每个输出需要各自的文件",
+                )
+            )
         written.add(where)
     return outputs
 
@@ -142,25 +157,48 @@ def _folder(option: str, path: str) -> None:
     try:
         names = os.listdir(path)
     except NotADirectoryError:
-        raise Usage(f"{option} {path}: not a folder") from None
+        raise Usage(t(f"{option} {path}: not a folder", f"{option} {path}：不是目录")) from None
     except FileNotFoundError:
-        raise Usage(f"{option} {path}: does not exist") from None
+        raise Usage(t(f"{option} {path}: does not exist", f"{option} {path}：不存在")) from None
     except (OSError, ValueError) as e:
         raise Usage(f"{option} {path}: {getattr(e, 'strerror', None) or e}") from None
     if not {"etc", "usr"}.intersection(names):  # a mount that is not there, a slip of the hand
-        raise Usage(f"{option} {path}: no root of a Linux system (it holds neither etc nor usr)")
+        raise Usage(
+            t(
+                f"{option} {path}: no root of a Linux system (it holds neither etc nor usr)",
+                f"{option} {path}：不是 Linux 系统的根目录（其中既没有 etc 也没有 usr）",
+            )
+        )
+
+
+def _pattern(e: engine.PatternError) -> str:
+    where = f"{e.option} {e.pattern}"
+    if e.left_out:
+        return t(
+            f"{where}: the rule is left out by --only, --skip or --rules",
+            f"{where}：该规则已被 --only、--skip 或 --rules 排除",
+        )
+    return t(
+        f"{where}: no rule, check or family has this name (see: ds-doctor list rules)",
+        f"{where}：没有名为此的规则、检查或类别（参见：ds-doctor list rules）",
+    )
 
 
 def _exclude(**options: str | None) -> None:
     given = [f"--{name}" for name, value in options.items() if value is not None]
     if len(given) > 1:
-        raise Usage(f"{given[0]} and {given[1]} exclude each other")
+        raise Usage(t(f"{given[0]} and {given[1]} exclude each other", f"{given[0]} 与 {given[1]} 不能同时使用"))
 
 
 def _output(text: str) -> tuple[str, str]:
     form, equals, path = text.partition("=")
     if not equals or not path or form not in FORMATS:
-        raise Usage(f"--output {text}: FORMAT=PATH, where FORMAT is one of {', '.join(FORMATS)}")
+        raise Usage(
+            t(
+                f"--output {text}: FORMAT=PATH, where FORMAT is one of {', '.join(FORMATS)}",
+                f"--output {text}：应为 FORMAT=PATH，其中 FORMAT 为 {', '.join(FORMATS)} 之一",
+            )
+        )
     return form, path
 
 
@@ -189,15 +227,15 @@ def _python(python: str | None, root: str | None) -> str | None:
 
     path = files.absolute("--python", python) if "/" in python else shutil.which(python)
     if path is None:
-        raise Usage(f"--python {python}: no such program on PATH")
+        raise Usage(t(f"--python {python}: no such program on PATH", f"--python {python}：PATH 中没有这个程序"))
     try:
         os.stat(path)
     except FileNotFoundError:
-        raise Usage(f"--python {python}: does not exist") from None
+        raise Usage(t(f"--python {python}: does not exist", f"--python {python}：不存在")) from None
     except (OSError, ValueError) as e:
         raise Usage(f"--python {python}: {getattr(e, 'strerror', None) or e}") from None
     if not os.path.isfile(path) or not os.access(path, os.X_OK):
-        raise Usage(f"--python {python}: not an executable file")
+        raise Usage(t(f"--python {python}: not an executable file", f"--python {python}：不是可执行文件"))
     return path
 
 

@@ -110,5 +110,10 @@ _MANY: dict[str, Any] = {"multiple": True, "metavar": "PATTERN"}
 @click.pass_obj
 def command(launch: tuple[str, ...], /, strays: tuple[str, ...], **given: Any) -> int:
     if strays:
-        raise Usage(f"unexpected argument {strays[0]!r}; the launch command goes after --")
+        raise Usage(
+            t(
+                f"unexpected argument {strays[0]!r}; the launch command goes after --",
+                f"多余的参数 {strays[0]!r}；启动命令应写在 -- 之后",
+            )
+        )
     return run(Options(command=launch, **given))
