@@ -125,9 +125,28 @@ _OPTIONS = {
 }
 
 
+# Of the options that this file reads no further: what Go's decoder takes for them (daemon/config/config.go: bool, []string,
+# map[string]string, string, int); a value of another kind keeps dockerd from starting.
+_KINDS: dict[str, type] = {
+    **dict.fromkeys(
+        ("debug", "live-restore", "experimental", "iptables", "ip6tables", "ip-forward", "ip-masq", "ipv6", "icc"), bool
+    ),
+    **dict.fromkeys(("no-new-privileges", "selinux-enabled", "userland-proxy", "tls", "tlsverify", "raw-logs"), bool),
+    **dict.fromkeys(("insecure-registries", "dns", "storage-opts", "labels", "cdi-spec-dirs"), list),
+    **dict.fromkeys(("log-opts", "default-ulimits"), dict),
+    **dict.fromkeys(("log-driver", "storage-driver", "log-level", "bridge", "bip", "cgroup-parent"), str),
+}
+
+
 def _misspelt(key: str) -> str | None:
-    """The option that a key means and misses by capitals, underscores or missing dashes only."""
-    meant = _OPTIONS.get(re.sub(r"[-_]", "", key).lower())
+    """The option that a key means and misses by capitals, underscores or missing dashes, or by an `s` at its end."""
+    plain = re.sub(r"[-_]", "", key).lower()
+    meant = _OPTIONS.get(plain)
+    if meant is None and plain in (
+        "runtime",
+        "defaultruntimes",
+    ):  # the other singulars are flags, which dockerd lets pass
+        meant = "runtimes" if plain == "runtime" else "default-runtime"
     return meant if meant != key else None
 
 
@@ -137,6 +156,10 @@ def _daemon_of(table: Any, path: str, kind: str) -> DaemonFile:
         meant = _misspelt(key)
         if meant is not None:
             raise TypeError(f'dockerd knows no "{clean(key)[:40]}"; the option is called "{meant}"')
+    for key, kind_of in _KINDS.items():
+        value = _as(kind_of, top.get(key), key)
+        if key == "log-opts" and not all(isinstance(v, str) for v in value.values()):
+            raise TypeError("the values of log-opts are not all texts")
     runtimes: dict[str, Runtime] = {}
     for name, entry in list(_as(dict, top.get("runtimes"), "runtimes").items())[:ENTRIES]:
         values = _as(dict, entry, f"runtimes.{clean(name)[:40]}")
@@ -170,7 +193,7 @@ def _bytes(value: Any) -> int | None:
     return bytes_of(str(value)) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
 
 
-_NAMES: dict[type, str] = {dict: "a table", list: "a list", str: "a text"}
+_NAMES: dict[type, str] = {bool: "true or false", dict: "a table", list: "a list", str: "a text"}
 
 
 def _as(kind: type, value: Any, name: str) -> Any:
