@@ -193,11 +193,20 @@ def unknown_keys(config: ToolkitConfig) -> list[str]:
     return [k for k in config.values if k not in known["keys"] and not k.startswith(tuple(known["open_tables"]))]
 
 
-def no_booleans(config: ToolkitConfig) -> list[str]:
-    """What a config.toml sets to something else where the toolkit takes nothing but true or false."""
-    keys = table("container")["toolkit"]["booleans"]
-    held = ((k, config.values[k]) for k in keys if k in config.values)
-    return [f"{k} = {v!r} (true or false is due)" for k, v in held if not isinstance(v, bool)]
+def wrong_kinds(config: ToolkitConfig) -> list[str]:
+    """What a config.toml sets to a value of another kind than the toolkit takes, which refuses the whole file then."""
+    known = table("container")["toolkit"]
+    kinds: tuple[tuple[str, type, str], ...] = (
+        ("booleans", bool, "true or false"),
+        ("lists", list, "a list"),
+        ("texts", str, "a text"),
+    )
+    return [
+        f"{key} = {config.values[key]!r} ({due} is due)"
+        for group, kind, due in kinds
+        for key in known[group]
+        if key in config.values and not isinstance(config.values[key], kind)
+    ]
 
 
 def defects(version: str) -> list[str]:

@@ -27,7 +27,7 @@ def toolkit_config_can_be_read(toolkit: Toolkit, system: System) -> Findings:
         if config.error == "syntax":
             place = f"{config.path}:{config.line}" if config.line else config.path
             yield found("toolkit-config-invalid", on=config.path, place=place, detail=config.text or config.detail)
-        wrong = shared.no_booleans(config)
+        wrong = shared.wrong_kinds(config)
         if wrong:
             yield found("toolkit-config-invalid", on=config.path, place=config.path, detail=", ".join(wrong))
     yield from unread.config(toolkit, "toolkit-config-invalid")
@@ -42,7 +42,7 @@ def toolkit_lets_containers_reach_gpus(docker: Docker, toolkit: Toolkit, cdi: Cd
     for config in toolkit.configs:
         if config.error is not None or config.kind == "snap":
             continue
-        if shared.no_booleans(config):  # the toolkit refuses the whole file, as another rule says
+        if shared.wrong_kinds(config):  # the toolkit refuses the whole file, as another rule says
             yield undecided("toolkit-no-cgroups", "toolkit-config-broken", path=config.path)
             yield undecided("toolkit-rootless-cgroups", "toolkit-config-broken", path=config.path)
             continue
