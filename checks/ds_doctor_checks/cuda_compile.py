@@ -114,7 +114,9 @@ def triton_can_build_its_launcher(toolchain: Toolchain, packages: Packages) -> F
     triton = packages.packages.get("triton")
     if triton is None:
         raise NotApplicable("no-triton")
-    if toolchain.cc.path is None:
+    if toolchain.cc.unseen:
+        yield undecided("cuda-no-c-compiler", "not-under-root")
+    elif toolchain.cc.path is None:
         cc = f"CC={toolchain.cc.asked}" if toolchain.cc.variable else "gcc, clang"
         yield found("cuda-no-c-compiler", on=packages.python, triton=triton.version, looked=cc)
     if toolchain.python_header_missing is not None:

@@ -150,7 +150,8 @@ def _cache(host: Host, machine: int) -> tuple[dict[str, tuple[_ldcache.Entry, ..
     try:
         entries = _ldcache.parse(host.read(_ldcache.PATH, _ldcache.LIMIT))
     except Absent:
-        return {}, True  # the loader goes without, and so do we
+        # The loader goes without, and so do we. Under another root a few files without it are no system whose loader we know.
+        return {}, host.live
     except Trouble:
         return {}, False
     flags = _ldcache.FLAGS.get(machine)

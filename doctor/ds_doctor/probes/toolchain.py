@@ -19,13 +19,15 @@ DEFAULT = "/usr/local/cuda"
 
 class Compiler(msgspec.Struct, frozen=True, kw_only=True):
     """One compiler. `asked`: the word that names it (a value of CC or CXX, or gcc); `path` None: not found. `gcc` is its
-    major version when it is a GCC, `clang` when it is a Clang; both None when that was not seen."""
+    major version when it is a GCC, `clang` when it is a Clang; both None when that was not seen. `unseen`: none was found, and
+    where one would lie is not here (--root with a tree of a few files)."""
 
     asked: str
     variable: str | None = None
     path: str | None = None
     gcc: int | None = None
     clang: int | None = None
+    unseen: bool = False
 
 
 class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,7 +170,12 @@ def _compiler(host: Host, variable: str, names: tuple[str, ...]) -> Compiler:
         path = host.which(name)
         if path is not None:
             return _versioned(host, Compiler(asked=name, path=path))
-    return Compiler(asked=names[0])
+    return Compiler(asked=names[0], unseen=not _whole(host))
+
+
+def _whole(host: Host) -> bool:
+    """Whether the programs and headers of a system are here: a tree of a few files lacks them all, and that is no fault."""
+    return host.live or _there(host, "/bin/sh")
 
 
 def _versioned(host: Host, compiler: Compiler) -> Compiler:
@@ -200,7 +207,7 @@ def _python_side(host: Host) -> tuple[str | None, str | None, str | None]:
                 return f"{folder}/{name}/Python.h", None, beside
         except Denied:
             return None, None, beside
-    return None, f"{folder}/python{python.version}/Python.h", beside
+    return None, f"{folder}/python{python.version}/Python.h" if _whole(host) else None, beside
 
 
 def _there(host: Host, path: str) -> bool:
