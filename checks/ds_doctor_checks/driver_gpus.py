@@ -60,6 +60,7 @@ def every_gpu_on_the_bus_is_seen(
     gpus = of.here(pci)
     if not gpus:
         raise NotApplicable("no-gpu")
+    taken = {g.bdf for g in known.gpus} if known is not None else set()  # by the driver's own word
     for g in gpus:
         if g.answers is False:
             yield found("gpu-fallen-off-the-bus", on=g.bdf, bdf=g.bdf)
@@ -67,8 +68,8 @@ def every_gpu_on_the_bus_is_seen(
             yield not_applicable("gpu-unclaimed", "driver-refuses-says")
         elif g.driver is None and kernel is None:
             yield not_applicable("gpu-unclaimed", "no-kernel-module")
-        elif g.driver is None and kernel is not None:
-            yield found("gpu-unclaimed", on=g.bdf, bdf=g.bdf, device=g.device, driver=kernel.version)
+        elif g.driver is None and g.bdf not in taken:
+            yield found("gpu-unclaimed", on=g.bdf, bdf=g.bdf, device=g.device, driver=kernel.version if kernel else "?")
     if nvml is None:
         yield not_applicable("gpu-unseen", "no-driver")
         return

@@ -63,7 +63,11 @@ def the_loader_picks_the_drivers_libcuda(
     if version == kernel.version:
         return
     if not of.is_compat(library):
-        if nvml is not None and (nvml.error == 18 or nvml.driver == version):
+        # Both libraries of another version than the module: that is the whole driver, and told as such.
+        whole = (
+            nvml.error == 18 or nvml.driver == version if nvml is not None else of.library_version(loader) == version
+        )
+        if whole:
             yield not_applicable("libcuda-mismatch", "mismatch-told")
         else:
             yield found("libcuda-mismatch", **said)
