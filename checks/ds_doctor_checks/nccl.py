@@ -98,6 +98,9 @@ def engines_use_the_nccl_of_torch(copies: NcclCopies, packages: Packages) -> Fin
 
 @check("nccl-too-old", "nccl-not-the-pinned")
 def nccl_is_the_one_torch_was_built_with(copies: NcclCopies, packages: Packages) -> Findings:
+    if copies.links == "unreadable":
+        yield from _by_the_records(copies, packages)
+        return
     _torch_with_nccl(copies)
     pin = pinned(packages)
     if pin is None:
@@ -122,6 +125,28 @@ def nccl_is_the_one_torch_was_built_with(copies: NcclCopies, packages: Packages)
         yield not_applicable("nccl-not-the-pinned", "nccl-foreign-says")
     elif has != want:
         yield found("nccl-not-the-pinned", on=copies.torch.path, **data, python=packages.python)
+
+
+def _by_the_records(copies: NcclCopies, packages: Packages) -> Findings:
+    """Where torch's libraries cannot be read, the wheels' records still tell that the installed NCCL is too old."""
+    rules = ("nccl-too-old", "nccl-not-the-pinned")
+    pin = pinned(packages)
+    wheels = [p for n, p in packages.packages.items() if re.match(r"nvidia-nccl-cu\d+\Z", n)]
+    wheel = wheels[0] if len(wheels) == 1 and pin is not None and wheels[0].name == pin[0] else None
+    if wheel is None or pin is None or wheel.name in packages.doubled or version(wheel.version) == version(pin[1]):
+        raise Undecided("torch-libraries-unreadable", python=copies.python or "?")
+    rule = rules[0] if version(wheel.version)[:2] < version(pin[1])[:2] else rules[1]
+    yield found(
+        rule,
+        on=wheel.folder,
+        path=wheel.folder,
+        how="METADATA",
+        version=wheel.version,
+        pinned=pin[1],
+        torch=packages.packages["torch"].version,
+        wheel=pin[0],
+        python=packages.python,
+    )
 
 
 @check("nccl-known-bad")
