@@ -6,12 +6,15 @@ import re
 
 from ds_doctor.api import Findings, NotApplicable, check, found, undecided
 from ds_doctor.probes.environment import Environment
+from ds_doctor.probes.kernel_module import KernelModule
 from ds_doctor.probes.nvml import Nvml
+from ds_doctor.probes.pci import Pci
 from ds_doctor.probes.python_env import Packages, TorchBuild
 from ds_doctor.probes.system import System
 from ds_doctor.probes.torch_libs import CudaLibrary, TorchLibs
 
 from . import _compat as compat
+from . import _driver as of
 from ._cuda_wheels import SHARE_A_FOLDER, wheel_of
 from ._data import table
 from ._gpus import gpus_of
@@ -39,16 +42,20 @@ def torch_is_installed(packages: Packages, torch: TorchBuild | None) -> Findings
 
 
 @check("cuda-torch-cpu-only", "cuda-torch-rocm")
-def torch_has_cuda(torch: TorchBuild, nvml: Nvml | None) -> Findings:
+def torch_has_cuda(
+    torch: TorchBuild, nvml: Nvml | None, pci: Pci | None, kernel: KernelModule | None, system: System | None
+) -> Findings:
     if torch.cuda is not None:
         return
-    gpus_of(nvml)
+    # Where NVML could not be asked (--root), the bus and the driver tell that GPUs are there; a container may not have them.
+    if nvml is not None or pci is None or kernel is None or not of.here(pci) or of.in_container(system):
+        gpus_of(nvml)
     rule = "cuda-torch-rocm" if torch.hip is not None else "cuda-torch-cpu-only"
     yield found(rule, on=torch.folder, version=torch.version, hip=torch.hip or "")
 
 
 @check("cuda-torch-pin-broken", "cuda-pin-broken", "cuda-nvidia-pin-differs")
-def pins_are_kept(packages: Packages, system: System | None) -> Findings:
+def pins_are_kept(packages: Packages, torch: TorchBuild | None, system: System | None) -> Findings:
     for pin in pins(packages, system.machine if system is not None else ""):
         installed = packages.packages[pin.name].version
         if NCCL.match(pin.name):
@@ -68,6 +75,7 @@ def pins_are_kept(packages: Packages, system: System | None) -> Findings:
                 python=packages.python,
             )
     yield from _by_table(packages)
+    yield from _by_tag(packages, torch)
 
 
 def _rule_of(pin: Pin, installed: str) -> str:
@@ -79,7 +87,7 @@ def _rule_of(pin: Pin, installed: str) -> str:
 def _by_table(packages: Packages) -> Findings:
     """torchvision without a pin of its own (conda, distributions): the table of releases that were built together."""
     torch, vision = packages.packages.get("torch"), packages.packages.get("torchvision")
-    if torch is None or vision is None or any(r.startswith("torch") for r in vision.requires):
+    if torch is None or vision is None or any(re.match(r"torch\b.*[=~]=", r) for r in vision.requires):
         return
     for row in table("torch")["torch"]:
         wanted = row.get("torchvision")
@@ -93,6 +101,24 @@ def _by_table(packages: Packages) -> Findings:
                 have=vision.version,
                 python=packages.python,
             )
+
+
+def _by_tag(packages: Packages, torch: TorchBuild | None) -> Findings:
+    """torchvision of another CUDA than torch: its own extension.py refuses to be imported where the majors differ."""
+    vision = packages.packages.get("torchvision")
+    built = compat.cuda_of_tag("+" + vision.version.partition("+")[2]) if vision is not None else None
+    if vision is None or built is None or torch is None or torch.cuda is None:
+        return
+    if compat.number(built)[0] != compat.number(torch.cuda)[0]:
+        yield found(
+            "cuda-torch-pin-broken",
+            on="torchvision (CUDA)",
+            by=f"torchvision {vision.version}",
+            want=f"CUDA {built}",
+            name="torch",
+            have=f"{torch.version} (CUDA {torch.cuda})",
+            python=packages.python,
+        )
 
 
 @check("cuda-flashinfer-parts-differ")

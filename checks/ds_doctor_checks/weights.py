@@ -303,6 +303,10 @@ def the_configuration_is_there(model: ModelFolder) -> Findings:
         if file.kind in ("not-json", "too-large"):
             yield found("weights-config-malformed", on=file.name, file=file.name)
     names = {f.name for f in model.small}
+    if not model.files:
+        for rule in ("weights-config-missing", "weights-tokenizer-missing"):
+            yield not_applicable(rule, "weights-folder-empty", path=model.path or model.given)
+        return
     if model.pipeline:
         for rule in ("weights-config-missing", "weights-tokenizer-missing"):
             yield undecided(rule, "weights-in-subfolders", path=model.path or model.given)
