@@ -70,7 +70,7 @@ def toolkit_settings_are_sound(toolkit: Toolkit, system: System) -> Findings:
     modes = table("container")["toolkit"]["modes"]
     for config in (c for c in toolkit.configs if c.error is None):
         mode = config.values.get("nvidia-container-runtime.mode", "auto")
-        if mode not in ("", *modes):
+        if isinstance(mode, str) and mode not in ("", *modes):  # of another kind the whole file is refused, as told
             yield found("toolkit-mode-unknown", on=config.path, path=config.path, mode=mode, modes=modes)
         if config.values.get("disable-require") is True:
             yield found("toolkit-disable-require", on=config.path, path=config.path)
