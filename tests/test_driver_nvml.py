@@ -76,6 +76,31 @@ def test_an_nvml_that_crashes_is_told_with_its_signal(ask: Callable[..., probe.N
 
 
 @needs_cc
+def test_bindings_that_answer_bytes_or_text_give_the_same(
+    ask: Callable[..., probe.Nvml], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pynvml
+
+    text = ask("ok")
+    (tmp_path / "pynvml.py").write_text(
+        f"exec(compile(open({pynvml.__file__!r}).read(), 'pynvml', 'exec'), globals())\n"
+        "def _as_bytes(function):\n"
+        "    def wrapped(*args):\n"
+        "        answer = function(*args)\n"
+        "        return answer.encode('utf-8', 'surrogateescape') if isinstance(answer, str) else answer\n"
+        "    return wrapped\n"
+        "for _name in [n for n in globals() if n.startswith(('nvmlDeviceGet', 'nvmlSystemGet'))]:\n"
+        "    globals()[_name] = _as_bytes(globals()[_name])\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    answer = ask("ok")
+    assert answer.gpus[0].name == "NVIDIA H200" and answer.driver == "580.159.04"
+    assert [msgspec.structs.replace(g, vbios=None) for g in answer.gpus] == [
+        msgspec.structs.replace(g, vbios=None) for g in text.gpus
+    ]
+
+
+@needs_cc
 def test_a_library_that_prints_does_not_garble_the_answer(ask: Callable[..., probe.Nvml]) -> None:
     assert len(ask("noise").gpus) == 2
 
