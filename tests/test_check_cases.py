@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,25 @@ def test_every_rule_is_seen_broken_and_whole() -> None:
 def test_every_case_names_rules_that_exist() -> None:
     for path in CASES:
         assert set(read_case(path).expect) <= set(doctor().catalogue.rule), path
+
+
+REASONS = {"unknown": ("Undecided", "undecided"), "skip": ("NotApplicable", "not_applicable")}
+
+
+@pytest.mark.parametrize("status", REASONS)
+def test_every_reason_for_not_judging_is_seen(status: str) -> None:
+    """A check that stops to say `unknown` or `skip` would pass a host that nobody judged: a case has to want that word."""
+    raised, yielded = REASONS[status]
+    said = set()
+    for path in (Path(__file__).parent.parent / "checks" / "ds_doctor_checks").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                place = {raised: 0, yielded: 1}.get(node.func.id)  # of the reason among the arguments
+                if place is not None and isinstance(node.args[place], ast.Constant):
+                    said.add(node.args[place].value)
+    seen = set()
+    for path in CASES:
+        case, results = judge_case(path)
+        reasons = {rule: r.reason for rule, r in results.items() if r.status == status}
+        seen |= {reason.id for rule, reason in reasons.items() if reason and case.expect.get(rule) == status}
+    assert len(said) > 50 and not said - seen

@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ds_doctor.model import Undecided
+from ds_doctor.probes.loader import Library, Loader
+from ds_doctor.probes.nvml import Gpu
+from ds_doctor.probes.pci import PciGpu
 from ds_doctor_checks import _compat as compat
+from ds_doctor_checks import _driver as of
 from ds_doctor_checks import _gpus as gpus
 from ds_doctor_checks._data import table
 
@@ -104,3 +108,48 @@ def test_every_pattern_of_the_gpu_table_fits_the_names_seen() -> None:
         for name in row.get("names", ()):
             entry = gpus.known(name)
             assert entry is not None and entry["id"] == row["id"], name
+
+
+@pytest.mark.parametrize(("cc", "dropped"), [("7.0", 13), ("7.5", None), ("9.0", None)])
+def test_cuda_13_dropped_what_is_older_than_turing(cc: str, dropped: int | None) -> None:
+    assert compat.dropped_by(cc) == dropped
+
+
+@pytest.mark.parametrize(("cc", "oldest"), [("8.0", "11.0"), ("9.0", "11.8"), ("10.0", "12.8"), ("19.0", None)])
+def test_the_oldest_cuda_of_a_capability_is_that_of_its_row(cc: str, oldest: str | None) -> None:
+    row = compat.oldest_cuda(cc)
+    assert (row[0] if row else None) == oldest
+
+
+def test_the_first_branch_of_blackwell_is_not_too_old_for_it() -> None:
+    blackwell = (PciGpu(bdf="0000:01:00.0", device="0x2901"),)
+    assert of.oldest_branch() == 570
+    assert of.too_old_for(blackwell, "570.26") == ()
+    assert of.too_old_for(blackwell, "565.57.01") == blackwell
+    assert of.too_old_for(blackwell, None) == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "may"),
+    [
+        (["NVIDIA H200"], True),
+        (["NVIDIA H200", "NVIDIA GeForce RTX 4090"], False),
+        (["NVIDIA H200", "A card of tomorrow"], None),
+        ([], None),
+    ],
+)
+def test_forward_compatibility_is_for_data_center_gpus_only(names: list[str], may: bool | None) -> None:
+    assert of.forward_compatible(tuple(Gpu(index=i, name=n) for i, n in enumerate(names))) is may
+
+
+def test_a_compat_libcuda_of_the_drivers_own_version_is_not_newer() -> None:
+    def loader(version: str) -> Loader:
+        path = "/usr/local/cuda/compat/libcuda.so.1"
+        return Loader(
+            picked={"libcuda.so.1": Library(path=path, real=path, how="LD_LIBRARY_PATH", version=version)},
+            cache_readable=True,
+        )
+
+    assert of.newer_compat("580.95.05", loader("580.95.05")) is None
+    assert of.newer_compat("580.95.05", loader("590.10")) == "590.10"
+    assert of.newer_compat("580.95.05", None) is None

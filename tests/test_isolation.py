@@ -144,6 +144,33 @@ def test_every_rule_has_exactly_one_status(report: dict[str, Any]) -> None:
     assert sum(report["counts"].values()) == len(NAMES)
 
 
+def test_a_check_that_holds_the_interpreter_itself_is_ended_by_the_kernel(tmp_path: Path) -> None:
+    body = """
+import re
+import msgspec
+from ds_doctor.api import *
+class Held(msgspec.Struct): x: int = 0
+@probe
+def held(host: Host) -> Held: return Held()
+@check("bad-held")
+def never_returns(f: Held):
+    re.match("(a+)+$", "a" * 60 + "b")
+    yield from ()
+"""
+    (tmp_path / "bad_doctor").mkdir()
+    (tmp_path / "bad_doctor" / "__init__.py").write_text(body)
+    (tmp_path / "bad_doctor" / "rules.toml").write_text("schema = 1\n" + RULE.format(name="bad-held"))
+    (tmp_path / "bad_doctor-1.dist-info").mkdir()
+    (tmp_path / "bad_doctor-1.dist-info" / "entry_points.txt").write_text("[ds_doctor.checks]\nbad = bad_doctor\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "ds_doctor", "run", "--only", "bad-held", "--timeout", "1"],
+        capture_output=True,
+        timeout=30,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert done.returncode == -signal.SIGALRM  # never 0: nothing was vouched for
+
+
 def test_a_command_that_forks_and_sleeps_is_killed_with_its_children(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
     begun = time.monotonic()

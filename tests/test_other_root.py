@@ -13,6 +13,7 @@ import pytest
 
 from ds_doctor.host import RootedHost
 from ds_doctor.model import Absent, Unseen
+from ds_doctor.probes.loader import loader
 
 
 def run(root: Path, *words: str) -> tuple[int, dict[str, Any]]:
@@ -38,12 +39,12 @@ def test_a_disk_without_a_running_system_passes_nothing_that_it_cannot_show(disk
     for rule in (
         "gpu-none",
         "driver-nouveau",
-        "limits-memlock",
+        "limits-locked-memory",
         "shm-missing",
         "nccl-variable-misspelt",
         "cuda-home-missing",
     ):
-        assert results.get(rule, "unknown") == "unknown", rule
+        assert results[rule] == "unknown", rule
 
 
 def test_what_is_found_on_a_disk_stands(disk: Path) -> None:
@@ -79,3 +80,11 @@ def test_a_kernel_folder_that_is_filled_is_believed(disk: Path) -> None:
     (disk / "proc/version").write_text("x")
     with pytest.raises(Absent):
         RootedHost(str(disk)).read("/proc/modules")
+
+
+def test_a_disk_without_libraries_does_not_say_what_the_loader_finds(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    with pytest.raises(Unseen):
+        loader(RootedHost(str(tmp_path)))
+    (tmp_path / "lib").mkdir()
+    assert loader(RootedHost(str(tmp_path))).picked == {}

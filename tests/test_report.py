@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import jsonschema
 import msgspec
 import pytest
 
 from ds_doctor import engine
+from ds_doctor.catalogue import blanks
 from ds_doctor.model import STATUSES, Finding, Reason, Result
 from ds_doctor.report import document, render, words
 from ds_doctor.report.layout import cells, table, wrap
-from support import doctor
+from support import FIXTURES, doctor
 
 
 def report(lang: str, results: list[Result], strict: bool = False) -> document.Report:
@@ -121,6 +124,27 @@ def test_a_live_report_is_what_the_schema_says() -> None:
     jsonschema.validate(out("run", "--format", "json"), out("schema", "report"))
 
 
+def test_a_snapshot_is_what_its_schema_says_and_gives_the_results_of_the_live_run(tmp_path: Path) -> None:
+    def out(*args: str) -> dict[str, Any]:
+        done = subprocess.run([sys.executable, "-m", "ds_doctor", *args], capture_output=True, text=True, timeout=60)
+        return dict(json.loads(done.stdout))
+
+    def results(report_: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{k: v for k, v in r.items() if k != "duration_ms"} for r in report_["results"]]
+
+    kept = tmp_path / "host.json"
+    live = out("run", "--format", "json", "--record", str(kept))
+    again = out("run", "--format", "json", "--replay", str(kept))
+    assert results(again) == results(live)
+    assert {k: again[k] for k in ("host", "target", "counts", "verdict", "exit_code")} == {
+        k: live[k] for k in ("host", "target", "counts", "verdict", "exit_code")
+    }
+    schema = out("schema", "snapshot")
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for path in [kept, *(FIXTURES / "hosts").glob("*/snapshot.json")]:
+        jsonschema.validate(json.loads(path.read_text("utf-8")), schema)
+
+
 @pytest.mark.parametrize(
     ("statuses", "strict", "required", "verdict", "exit_code"),
     [
@@ -147,6 +171,41 @@ def test_the_exit_status_says_what_the_results_come_to(
     must = {results[-1].rule} if required else set()
     got = engine.conclude(results, [], must, strict)
     assert (got.verdict, got.exit_code) == (verdict, exit_code)
+
+
+def test_every_fault_names_a_command_that_verifies_its_fix() -> None:
+    doc = document.result_doc(
+        msgspec.convert({"rule": "weights-none", "check": "c", "family": "weights", "status": "fail"}, Result),
+        doctor().catalogue,
+        "en",
+        False,
+        document.TargetDoc(),
+    )
+    assert doc.verify is None, "where nothing was found there is nothing to verify"
+    for name, rule in doctor().catalogue.rule.items():
+        blanks_of = {b: "1" for b in blanks(f"{rule.title.en} {rule.why.en} {rule.verify or ''}")}
+        for step in rule.fix:
+            blanks_of |= {b: "1" for b in blanks(step.say.en if step.say else step.run or "")}
+        fault = Result(
+            rule=name, check="c", family="f", status="fail", findings=(Finding(name, None, blanks_of),), duration_ms=0
+        )
+        said = document.result_doc(fault, doctor().catalogue, "en", False, document.TargetDoc(model="/my models/x"))
+        assert said.verify, name
+        if rule.verify is None:
+            assert said.verify == f"ds-doctor run --only {name} --model '/my models/x'"
+
+
+def test_the_list_of_facts_says_what_each_is_before_what_its_fields_are() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ds_doctor", "list", "facts", "--format", "json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = json.loads(done.stdout)
+    assert {"nvml", "loader", "torch_build"} <= {r["fact"] for r in rows}
+    for row in rows:
+        assert row["holds"][:1] not in ("", "`") and len(row["holds"]) <= 130, row
 
 
 def test_wrapping_counts_chinese_characters_as_two_cells() -> None:

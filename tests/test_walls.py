@@ -111,3 +111,10 @@ def test_broad_excepts_stand_only_where_strangers_are_called() -> None:
         "registry.py",
         "__init__.py",
     }  # the last: main, one line for a fault of ours
+
+
+@pytest.mark.parametrize("path", files(DOCTOR) + files(CHECKS), ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_heading_stands_over_nothing(path: Path) -> None:
+    lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
+    for line, below in zip(lines, [*lines[1:], "# -- the end", ""], strict=False):
+        assert not (line.startswith("# -- ") and below.startswith("# -- ")), line

@@ -156,12 +156,3 @@ def running_containers_keep_their_gpus(
     if docker.nvidia_char_links is None:
         raise Undecided("no-char-links")
     yield found("docker-systemd-drops-gpus", docker=docker.version or "?", toolkit=toolkit.version or "?")
-
-
-# -- CDI -----------------------------------------------------------------------------------------------------------
-
-
-# -- Kubernetes ----------------------------------------------------------------------------------------------------
-
-
-# -- inside a container --------------------------------------------------------------------------------------------

@@ -81,8 +81,10 @@ def toolkit_settings_are_sound(toolkit: Toolkit, system: System) -> Findings:
 @check("toolkit-mode-refuses-gpus-flag")
 def gpus_flag_fits_the_mode(docker: Docker, toolkit: Toolkit, cdi: Cdi | None, system: System) -> Findings:
     shared.on_the_host(system)
-    if "root" not in docker.kinds or toolkit.hook is None:
+    if "root" not in docker.kinds:
         raise NotApplicable("no-root-docker")
+    if toolkit.hook is None:
+        raise NotApplicable("no-hook")
     yield from unread.config(toolkit, "toolkit-mode-refuses-gpus-flag")
     config = shared.root_config(toolkit)
     mode = config.values.get("nvidia-container-runtime.mode") if config else None

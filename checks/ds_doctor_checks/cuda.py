@@ -239,9 +239,3 @@ def _shadow(one: CudaLibrary, packages: Packages) -> Findings:
         yield undecided("cuda-library-shadowed", "shadow-version-unread", **data)
     elif got < want[: len(got)]:
         yield found("cuda-library-shadowed", on=one.name, have=have[1] if have else "?", want=wheel.version, **data)
-
-
-# -- the CUDA toolkit ----------------------------------------------------------------------------------------------
-
-
-# -- what else compiling needs -------------------------------------------------------------------------------------

@@ -227,12 +227,3 @@ def the_device_files_work(
             # The mode lets everybody in and the kernel refuses all the same: only the device cgroup does that.
             rule = "device-node-cgroup" if node.mode & 0o006 == 0o006 else "device-node-denied"
             yield found(rule, on=path, path=path, mode=f"{node.mode:o}")
-
-
-# -- libcuda -------------------------------------------------------------------------------------------------------------
-
-
-# -- is the driver new enough? -------------------------------------------------------------------------------------------
-
-
-# -- the state of the GPUs -----------------------------------------------------------------------------------------------

@@ -215,9 +215,3 @@ def one_nccl_wheel_is_installed(packages: Packages, copies: NcclCopies) -> Findi
 # -- settings ---------------------------------------------------------------------------------------------------------
 
 # They ask for the environment so that nothing passes where it cannot be seen (--root): it is where most settings stand.
-
-
-# -- what the settings name -------------------------------------------------------------------------------------------
-
-
-# -- settings that slow an NVLink host ---------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def _facts(doctor: engine.Doctor, lang: Lang) -> list[dict[str, Any]]:
             where = probe_of(fact).ask.__module__
         except LookupError as e:
             where = one_line(e)
-        first = (fact.__doc__ or "").strip().split(". ")[0].split("\n\n")[0]
+        first = (fact.__doc__ or "").strip().split(". ")[0].split("\n\n")[0].rstrip(".")
         rows.append({"fact": fact_name(fact), "probe": where, "holds": " ".join(first.split())})
     return rows
 

@@ -15,8 +15,11 @@ TEMP_FOLDERS = ("/tmp", "/var/tmp", "/usr/tmp")
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """`name` is that of /etc/passwd, None when it has no entry for `uid`. `services`: what nsswitch.conf asks for users.
-    `from_environment`: one of LOGNAME, USER, LNAME, USERNAME is set, which getpass.getuser() takes first."""
+    """The user that this process runs as.
+
+    `name` is that of /etc/passwd, None when it has no entry for `uid`. `services`: what nsswitch.conf asks for users.
+    `from_environment`: one of LOGNAME, USER, LNAME, USERNAME is set, which getpass.getuser() takes first.
+    """
 
     uid: int
     name: str | None = None

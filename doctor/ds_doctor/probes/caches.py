@@ -30,7 +30,10 @@ class Folder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Caches(msgspec.Struct, frozen=True, kw_only=True):
-    """`home` as Python finds it: HOME, else the user's line in /etc/passwd (`home_from`), None when neither gives one."""
+    """The home folder and the folders that take compiled kernels.
+
+    `home` as Python finds it: HOME, else the user's line in /etc/passwd (`home_from`), None when neither gives one.
+    """
 
     home: str | None = None
     home_from: str | None = None

@@ -34,8 +34,11 @@ class CdiSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cdi(msgspec.Struct, frozen=True, kw_only=True):
-    """All specification files, in the order of their folders. `denied`: folders that this user may not list. `podman`:
-    where that engine lies, which knows GPUs by these files only."""
+    """The CDI specification files, in the order of their folders.
+
+    `denied`: folders that this user may not list. `podman`:
+    where that engine lies, which knows GPUs by these files only.
+    """
 
     specs: tuple[CdiSpec, ...] = ()
     denied: tuple[str, ...] = ()

@@ -13,11 +13,14 @@ LEVELS_MAX = 32
 
 
 class Cgroup(msgspec.Struct, frozen=True, kw_only=True):
-    """The tightest of this group's and its parents' limits that can be seen; None: no limit, or not readable.
+    """Limits and use of this control group: the tightest of its own and its parents' limits that can be seen.
+
+    None: no limit, or not readable.
 
     `version` is 2, 1, or 0 when neither is mounted. Bytes. `memory_used` and `memory_cache` (file pages that the kernel
     takes back) are of the group that sets `memory_limit`, as are `pids_used` and `pids_limit`. `cpus` is the quota in
-    CPUs. `oom_kills` counts in this group since it was made. `seen`: whether any controller file could be read."""
+    CPUs. `oom_kills` counts in this group since it was made. `seen`: whether any controller file could be read.
+    """
 
     version: int
     path: str = ""

@@ -24,8 +24,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeviceNodes(msgspec.Struct, frozen=True, kw_only=True):
-    """`nodes` by name without /dev/; `majors` are the kernel's numbers (195 nvidia, nvidia-uvm changes from boot to
-    boot). `on_demand`: a setuid nvidia-modprobe is there, with which CUDA makes missing nodes itself."""
+    """The NVIDIA device files and the numbers that the kernel gives them.
+
+    `nodes` by name without /dev/; `majors` are the kernel's numbers (195 nvidia, nvidia-uvm changes from boot to
+    boot). `on_demand`: a setuid nvidia-modprobe is there, with which CUDA makes missing nodes itself.
+    """
 
     nodes: dict[str, Node]
     majors: dict[str, int] = {}

@@ -28,7 +28,10 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Disk(msgspec.Struct, frozen=True, kw_only=True):
-    """The places, in the order of their roles. A variable that could not be expanded leaves its place out."""
+    """The file systems of caches, temporary files and the model, in the order of their roles.
+
+    A variable that could not be expanded leaves its place out.
+    """
 
     places: tuple[Place, ...]
 

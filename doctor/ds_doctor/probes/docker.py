@@ -50,9 +50,12 @@ class DaemonFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Docker(msgspec.Struct, frozen=True, kw_only=True):
-    """`kinds`: root, rootless, snap, desktop - the daemons that this machine seems to have. `version` is that of the
+    """The Docker daemons of this machine and their configuration files.
+
+    `kinds`: root, rootless, snap, desktop - the daemons that this machine seems to have. `version` is that of the
     package, or what dockerd says of itself. `flag_runtimes`: the names that --add-runtime declares in the service's files.
-    `nvidia_char_links`: /dev/char has links to the NVIDIA devices (major 195)."""
+    `nvidia_char_links`: /dev/char has links to the NVIDIA devices (major 195).
+    """
 
     kinds: tuple[str, ...]
     dockerd: str | None = None

@@ -41,7 +41,10 @@ _URL_USER = re.compile(r"(?<=://)[^/@\s]+@")  # user:password@ in a URL
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
-    """`variables` by name; a secret's value is `<hidden>`. Variables given in front of the launch command are in it."""
+    """The environment variables that the engine will see.
+
+    `variables` by name; a secret's value is `<hidden>`. Variables given in front of the launch command are in it.
+    """
 
     variables: dict[str, str]
     uid: int = 0

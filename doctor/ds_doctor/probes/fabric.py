@@ -25,9 +25,12 @@ BRIDGE_OTHER = "0x0680"  # PCI class of an NVSwitch (DGX-2, HGX A100, HGX H100/H
 
 
 class NvFabric(msgspec.Struct, frozen=True, kw_only=True):
-    """`switches`: PCI addresses of NVSwitches; `switch_nodes`: /dev/nvidia-nvswitch<n>. `manager` and `imex`: whether such
+    """NVSwitches and the fabric manager.
+
+    `switches`: PCI addresses of NVSwitches; `switch_nodes`: /dev/nvidia-nvswitch<n>. `manager` and `imex`: whether such
     a process runs, None when the processes could not all be seen, or when nothing here would need it. `manager_version`: of the installed package, None when
-    no package says. `imex_channels`: /dev/nvidia-caps-imex-channels/*. `imex_nodes`: lines of nodes_config.cfg."""
+    no package says. `imex_channels`: /dev/nvidia-caps-imex-channels/*. `imex_nodes`: lines of nodes_config.cfg.
+    """
 
     switches: tuple[str, ...] = ()
     switch_nodes: tuple[str, ...] = ()

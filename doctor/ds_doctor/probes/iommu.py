@@ -27,8 +27,11 @@ class GpuPath(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Iommu(msgspec.Struct, frozen=True, kw_only=True):
-    """`acs`: bridge -> ACS control word, 0 also where the bridge has no ACS; a bridge whose configuration space this user
-    may not read whole is in `acs_denied`. `parameters`: the kernel's command line as far as it speaks of IOMMU and ACS."""
+    """IOMMU groups of the GPUs and ACS of the PCIe bridges above them.
+
+    `acs`: bridge -> ACS control word, 0 also where the bridge has no ACS; a bridge whose configuration space this user
+    may not read whole is in `acs_denied`. `parameters`: the kernel's command line as far as it speaks of IOMMU and ACS.
+    """
 
     gpus: tuple[GpuPath, ...]
     acs: dict[str, int] = {}

@@ -39,8 +39,11 @@ class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kubernetes(msgspec.Struct, frozen=True, kw_only=True):
-    """`plugins`: the sockets in the kubelet's device plugin folder; None when this user may not look. `drivers`: the
-    drivers of dynamic resource allocation and of volumes that have a folder at the kubelet (gpu.nvidia.com)."""
+    """What the files of a Kubernetes node say about GPUs.
+
+    `plugins`: the sockets in the kubelet's device plugin folder; None when this user may not look. `drivers`: the
+    drivers of dynamic resource allocation and of volumes that have a folder at the kubelet (gpu.nvidia.com).
+    """
 
     kubelet: bool
     plugins: tuple[str, ...] | None = None

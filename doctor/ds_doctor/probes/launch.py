@@ -31,9 +31,12 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """`argv` is the engine's own command, wrappers taken off. `engine`: vllm, sglang or None. The sizes are None where the
+    """What the launch command starts.
+
+    `argv` is the engine's own command, wrappers taken off. `engine`: vllm, sglang or None. The sizes are None where the
     command does not give them (both engines then take 1). `environment`: assignments in front, or -e of the container;
-    `nodes`: --nnodes. `container`: None when the engine starts right here."""
+    `nodes`: --nnodes. `container`: None when the engine starts right here.
+    """
 
     argv: tuple[str, ...]
     engine: str | None = None

@@ -20,9 +20,12 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """/proc/self/limits; a limit that could not be read is None. `cpus`: how many this process may run on. `ipc_lock`,
+    """The limits of this process.
+
+    /proc/self/limits; a limit that could not be read is None. `cpus`: how many this process may run on. `ipc_lock`,
     `sys_resource`: whether it has the capability (memlock and process limits do not bind it then). `rdma`: the RDMA
-    devices that it sees (mlx5_0, uverbs0)."""
+    devices that it sees (mlx5_0, uverbs0).
+    """
 
     open_files: Limit | None = None
     locked_memory: Limit | None = None
@@ -37,7 +40,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """/proc/meminfo in MiB."""
+    """Memory of the host.
+
+    /proc/meminfo in MiB.
+    """
 
     total_mib: int
     available_mib: int

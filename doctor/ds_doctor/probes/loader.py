@@ -38,9 +38,12 @@ class Library(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Loader(msgspec.Struct, frozen=True, kw_only=True):
-    """`picked`: soname -> what a plain process would load (libcuda.so.1, libnvidia-ml.so.1, libnccl.so.2, libcudart.so.12
+    """The libraries that the dynamic loader gives a plain process.
+
+    `picked`: soname -> what a plain process would load (libcuda.so.1, libnvidia-ml.so.1, libnccl.so.2, libcudart.so.12
     ...); a name that is not found has no entry. `others`: further copies on the search path, in order. `preload`: the files of LD_PRELOAD
-    and /etc/ld.so.preload. `path`: the folders of LD_LIBRARY_PATH that exist; `path_missing`: those that do not."""
+    and /etc/ld.so.preload. `path`: the folders of LD_LIBRARY_PATH that exist; `path_missing`: those that do not.
+    """
 
     picked: dict[str, Library]
     others: dict[str, tuple[Library, ...]] = {}

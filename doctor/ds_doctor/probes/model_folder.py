@@ -103,12 +103,15 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ModelFolder(msgspec.Struct, frozen=True, kw_only=True):
-    """`given` and `source` (option, command) are what was asked; `path` is what it led to (None: nothing is there); `layout`:
+    """The model folder: its files, its index, what their headers say.
+
+    `given` and `source` (option, command) are what was asked; `path` is what it led to (None: nothing is there); `layout`:
     missing, folder, file, or what it is instead (fifo, denied, unreadable ...). `weights` are the weight files that an engine loads,
     `weights_unseen` how many more there are beyond the limit or the time. `small` are the configuration files (kind ok,
     not-json, or a kind as of weight files). `pipeline`: it is one of diffusers (model_index.json), whose parts with their
     weights and configurations lie in folders of their own, which are not looked into. `config_elsewhere` and `tokenizer_elsewhere`: a launch option puts them somewhere
-    else. `leftovers` are half downloads. `weights_bytes` is the size of the weight files looked into."""
+    else. `leftovers` are half downloads. `weights_bytes` is the size of the weight files looked into.
+    """
 
     given: str
     source: str

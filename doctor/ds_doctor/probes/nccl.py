@@ -45,10 +45,13 @@ class NcclAsked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NcclCopies(msgspec.Struct, frozen=True, kw_only=True):
-    """`links`: shared (torch's libraries want libnccl.so.2), static (torch with CUDA, NCCL inside), none (torch without
+    """Every libnccl on the host, and the one that torch gets.
+
+    `links`: shared (torch's libraries want libnccl.so.2), static (torch with CUDA, NCCL inside), none (torch without
     CUDA), unreadable (its libraries), None without torch. `torch` is the copy that torch gets (None: the
     loader finds none) and `torch_how` the way; `own` the copy of torch's own wheels. `asked_by` is the library that
-    asks, `path_kind` RPATH or RUNPATH as it carries. `preloaded`: real files of preloaded libnccl copies."""
+    asks, `path_kind` RPATH or RUNPATH as it carries. `preloaded`: real files of preloaded libnccl copies.
+    """
 
     python: str | None = None
     copies: tuple[NcclCopy, ...] = ()

@@ -48,9 +48,12 @@ class ConfLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NcclConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """`settings`: NCCL_* variables as NCCL sees them, and such whose prefix has a slip. `files`: those that were read. `unreadable`: that are there and could
+    """The settings of NCCL, from variables and from its configuration files.
+
+    `settings`: NCCL_* variables as NCCL sees them, and such whose prefix has a slip. `files`: those that were read. `unreadable`: that are there and could
     not be. `odd`: lines that NCCL takes otherwise than they look. `missing`: variable -> the path it names, when nothing
-    is there. `plugins`: variable -> whether a library of that name is found."""
+    is there. `plugins`: variable -> whether a library of that name is found.
+    """
 
     settings: dict[str, Setting] = {}
     files: tuple[str, ...] = ()

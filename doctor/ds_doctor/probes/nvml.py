@@ -101,10 +101,13 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Nvml(msgspec.Struct, frozen=True, kw_only=True):
-    """`error` is None when NVML answers; otherwise its return code (9 driver not loaded, 12 library not found,
+    """What NVML says of the driver and the GPUs.
+
+    `error` is None when NVML answers; otherwise its return code (9 driver not loaded, 12 library not found,
     18 driver/library version mismatch, 4 no permission, 15 GPU lost, 999 unknown), -1 when the child gave no answer in
     `timeout_s`, -2 when it died of `signal`, -3 when the bindings could not be used. `detail` is NVML's or the
-    system's own text."""
+    system's own text.
+    """
 
     slow: ClassVar[bool] = True  # the child is started before the other probes are asked
 

@@ -49,9 +49,12 @@ class Packages(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TorchBuild(msgspec.Struct, frozen=True, kw_only=True):
-    """torch/version.py of that Python. `cuda` is None for a build without CUDA; `arches` what torch's libraries were
+    """The torch of the engine's Python, from its files.
+
+    torch/version.py of that Python. `cuda` is None for a build without CUDA; `arches` what torch's libraries were
     compiled for (sm_90, compute_90 for PTX), None when it could not be read. `known_arches` and `named_arches` are what its
-    cpp_extension.py accepts in TORCH_CUDA_ARCH_LIST; empty when that is not set or the file could not be read."""
+    cpp_extension.py accepts in TORCH_CUDA_ARCH_LIST; empty when that is not set or the file could not be read.
+    """
 
     version: str
     folder: str

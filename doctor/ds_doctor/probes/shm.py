@@ -24,9 +24,12 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shm(msgspec.Struct, frozen=True, kw_only=True):
-    """`present`: there is such a folder; all else is empty where not. `fs_type` and `options` are those of the mount that
+    """/dev/shm: its file system, its sizes, its files.
+
+    `present`: there is such a folder; all else is empty where not. `fs_type` and `options` are those of the mount that
     it lies on, None and empty when that could not be told; `own_mount`: it is a mount of its own. Sizes in bytes; `size` None: not
-    readable; 0 on a tmpfs means without limit. `writable` None: could not be asked. `listed`: the files could be seen."""
+    readable; 0 on a tmpfs means without limit. `writable` None: could not be asked. `listed`: the files could be seen.
+    """
 
     present: bool = True
     fs_type: str | None = None

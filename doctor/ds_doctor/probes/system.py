@@ -48,9 +48,12 @@ ALSO_METAL = ("amazon ec2", "alibaba cloud", "tencent cloud", "microsoft corpora
 
 
 class System(msgspec.Struct, frozen=True, kw_only=True):
-    """`container` is docker, podman, kubernetes, containerd, lxc, wsl, another name that PID 1 gives, `unknown` (a
+    """The machine: its operating system, container and hypervisor.
+
+    `container` is docker, podman, kubernetes, containerd, lxc, wsl, another name that PID 1 gives, `unknown` (a
     container of some kind), or None on the host. `hypervisor`: a VM (kvm, firecracker, xen, hyper-v, wsl, vmware ...,
-    unknown). Text that could not be read is empty, a number 0."""
+    unknown). Text that could not be read is empty, a number 0.
+    """
 
     hostname: str
     kernel: str

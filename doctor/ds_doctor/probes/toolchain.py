@@ -31,11 +31,14 @@ class Compiler(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
-    """`cuda_home` is the folder that torch and FlashInfer would use and `how` where it comes from (CUDA_HOME, CUDA_PATH,
+    """The CUDA toolkit and the compilers that run-time compilation would use.
+
+    `cuda_home` is the folder that torch and FlashInfer would use and `how` where it comes from (CUDA_HOME, CUDA_PATH,
     nvcc, default), None when there is none. `nvcc` is the file bin/nvcc in it, `nvcc_version` such as 13.0.
     `nvcc_newest_gcc`: the newest GCC that the nvcc's own crt/host_config.h accepts. `nvcc_on_path`: the one a shell would find.
     `python_header` is Python.h of the engine's Python, `python_header_missing` where it should lie and does not; both None
-    when the Python is not known."""
+    when the Python is not known.
+    """
 
     cuda_home: str | None = None
     how: str | None = None

@@ -38,7 +38,10 @@ class ToolkitConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Toolkit(msgspec.Struct, frozen=True, kw_only=True):
-    """Paths of the programs that were found. `version` is that of the package, or what nvidia-ctk says of itself."""
+    """The NVIDIA Container Toolkit: its programs and configuration files.
+
+    `version` is that of the package, or what nvidia-ctk says of itself.
+    """
 
     version: str | None = None
     ctk: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -131,7 +132,15 @@ def clean(value: Any) -> Any:
     return str(value).encode("utf-8", "replace").decode("utf-8")
 
 
-def result_doc(result: Result, catalogue: Catalogue, lang: Lang, required: bool) -> ResultDoc:
+def judged_again(rule: str, target: TargetDoc) -> str:
+    """The command that judges a rule anew: how a fix is verified where no simpler command tells."""
+    words = ["ds-doctor", "run", "--only", rule]
+    for option, value in (("--root", target.root), ("--model", target.model)):
+        words += [option, value] if value is not None else []
+    return shlex.join(words)
+
+
+def result_doc(result: Result, catalogue: Catalogue, lang: Lang, required: bool, target: TargetDoc) -> ResultDoc:
     """One result in words."""
     rule = catalogue.rule.get(result.rule)
     reason = catalogue.explain(result.reason, lang) if result.reason is not None else None
@@ -151,7 +160,7 @@ def result_doc(result: Result, catalogue: Catalogue, lang: Lang, required: bool)
             title = findings[0].title
             why = rule.why.say(lang, result.findings[0].data)
             fix = tuple(steps(rule, result.findings, lang))
-            verify = fill(rule.verify, result.findings[0].data) if rule.verify else None
+            verify = fill(rule.verify, result.findings[0].data) if rule.verify else judged_again(result.rule, target)
     return ResultDoc(
         rule=result.rule,
         check=result.check,
@@ -212,7 +221,7 @@ def build(
         verdict=verdicts.verdict,
         exit_code=verdicts.exit_code,
         counts={str(k): v for k, v in verdicts.counts.items()},
-        results=tuple(result_doc(r, catalogue, lang, r.rule in verdicts.required) for r in verdicts.results),
+        results=tuple(result_doc(r, catalogue, lang, r.rule in verdicts.required, target) for r in verdicts.results),
     )
 
 
