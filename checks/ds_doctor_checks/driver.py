@@ -152,8 +152,10 @@ def nvml_answers(nvml: Nvml, kernel: KernelModule | None, nodes: DeviceNodes | N
         return
     if code == -3:
         raise Undecided("nvml-bindings", detail=nvml.detail)
-    if code in (12, 18) or (code == 9 and kernel is None):
-        raise NotApplicable("nvml-not-usable", code=code, detail=nvml.detail)  # the driver's own rules tell
+    if code in (12, 15, 18) or (code == 9 and kernel is None):
+        raise NotApplicable(
+            "nvml-not-usable", code=code, detail=nvml.detail
+        )  # the driver's own rules, and gpu-lost, tell
     if of.hidden(nodes, system):
         raise NotApplicable("gpus-not-passed")
     bad = of.bad_nodes(nodes) or of.missing_nodes(nodes, kernel, system)

@@ -33,6 +33,11 @@ RECOVERY = {
 
 @check("gpu-lost", "gpu-reset-required", "gpu-unreachable")
 def every_gpu_answers(nvml: Nvml, pci: Pci | None) -> Findings:
+    if nvml.error == LOST:  # not even the library starts
+        yield found("gpu-lost", gpu="GPU ?", index="?", code=nvml.error)
+        for rule in ("gpu-reset-required", "gpu-unreachable"):
+            yield undecided(rule, "nvml-silent", code=nvml.error, detail=nvml.detail)
+        return
     if nvml.error is not None:
         raise Undecided("nvml-silent", code=nvml.error, detail=nvml.detail)
     some_answer = any(g.lost is None for g in nvml.gpus)

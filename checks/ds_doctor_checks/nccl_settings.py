@@ -167,7 +167,7 @@ def files_and_plugins_are_there(config: NcclConfig, environment: Environment | N
             yield found("nccl-plugin-missing", on=name, name=name, value=setting.value, source=setting.source)
 
 
-@check("nccl-p2p-disabled", "nccl-shm-disabled")
+@check("nccl-p2p-disabled", "nccl-shm-disabled", "nccl-shm-disabled-idle")
 def settings_leave_the_fast_ways_open(
     config: NcclConfig, nvml: Nvml, environment: Environment | None, launch: Launch | None
 ) -> Findings:
@@ -198,3 +198,6 @@ def settings_leave_the_fast_ways_open(
         elif off is not None or denied:
             source = config.settings["NCCL_SHM_DISABLE"].source
             yield found("nccl-shm-disabled", on="NCCL_SHM_DISABLE", source=source, gpus=len(gpus))
+        elif links:  # P2P over NVLink carries everything, so the setting waits for the day when it does not
+            source = config.settings["NCCL_SHM_DISABLE"].source
+            yield found("nccl-shm-disabled-idle", on="NCCL_SHM_DISABLE", source=source, gpus=len(gpus))
