@@ -11,7 +11,14 @@ from .. import __version__
 from . import Usage, put
 from .lang import t
 
-COMMANDS: Mapping[str, str] = {"run": "run", "list": "list", "schema": "schema"}
+# Command -> its line in the list of commands. The module of that name is imported when the command is called.
+COMMANDS: Mapping[str, str] = {
+    "run": t(
+        "Check this host, and the launch COMMAND if one is given.", "检查本主机，若给出启动命令 COMMAND 则一并检查。"
+    ),
+    "list": t("List the checks, rules, facts or plugins.", "列出检查、规则、事实或插件。"),
+    "schema": t("Print the JSON Schema of a report or snapshot.", "输出报告或快照的 JSON Schema。"),
+}
 
 
 class _Lazy(click.Group):
@@ -21,8 +28,13 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"{__package__}.{COMMANDS[name]}").command
+        command: click.Command = importlib.import_module(f"{__package__}.{name}").command
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As click does, without importing every command for its first line."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.command(
