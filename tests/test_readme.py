@@ -35,7 +35,8 @@ def shown(args: str, head: str | None) -> str:
     text = re.sub(r'("duration_m?s": )[0-9.]+', r"\g<1>0.2", text)
     if head is None:
         return text
-    return "".join(text.splitlines(keepends=True)[: int(head)]) + "...\n"
+    lines = text.splitlines(keepends=True)
+    return "".join([*lines[: int(head)], *(["...\n"] if len(lines) > int(head) else [])])
 
 
 def test_what_the_readme_shows_is_what_is_printed(golden: Callable[[Path, str], None]) -> None:
