@@ -167,15 +167,3 @@ def the_user_has_a_home(caches: Caches, packages: Packages) -> Findings:
         raise NotApplicable("nothing-compiles")
     if caches.home is None:
         yield found("cuda-home-folder-unknown", on="HOME")
-
-
-@check("cuda-tmpdir-unusable")
-def tmpdir_is_a_writable_folder(caches: Caches) -> Findings:
-    for folder in caches.folders:
-        if folder.what == "tmp" and folder.variable is not None and (not folder.exists or folder.writable is False):
-            yield found(
-                "cuda-tmpdir-unusable",
-                on=f"{folder.variable}={folder.path}",
-                variable=folder.variable,
-                path=folder.path,
-            )
