@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ds_doctor.host import Asked, Host, RootedHost, Space
+from ds_doctor.host import Asked, Host, Space
 from ds_doctor.model import Trouble
+from ds_doctor.rooted import RootedHost
 
 
 class Tree(RootedHost):

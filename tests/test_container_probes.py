@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from ds_doctor.host import Host, RootedHost
+from ds_doctor.host import Host
 from ds_doctor.model import Absent, Trouble
 from ds_doctor.probes import account, cdi, docker, kubernetes, toolkit
 from ds_doctor.replay import ReplayedHost, record
+from ds_doctor.rooted import RootedHost
 
 # As nvidia-ctk 1.18 writes it, shortened.
 SPEC = """\

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ds_doctor.host import Host, RootedHost
+from ds_doctor.host import Host
 from ds_doctor.probes import system as probe
 from ds_doctor.replay import ReplayedHost
+from ds_doctor.rooted import RootedHost
 from support import FIXTURES
 
 OVERLAY = "1 2 0:3 / / rw,relatime - overlay overlay rw,lowerdir=/var/lib/docker/overlay2/l/A,upperdir=/var/lib/docker/overlay2/x/diff"

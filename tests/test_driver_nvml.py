@@ -15,10 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds_doctor.host import Host, RootedHost
+from ds_doctor.host import Host
 from ds_doctor.model import Absent, Trouble, Unseen
 from ds_doctor.probes import nvml as probe
 from ds_doctor.replay import ReplayedHost, record
+from ds_doctor.rooted import RootedHost
 
 SOURCE = Path(__file__).parent / "nvml" / "fake.c"
 CC = shutil.which("cc") or shutil.which("gcc")

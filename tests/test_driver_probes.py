@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds_doctor.host import Host, RootedHost
+from ds_doctor.host import Host
 from ds_doctor.model import Absent, Trouble, Unseen
 from ds_doctor.probes import device_nodes, kernel_module, pci
 from ds_doctor.replay import ReplayedHost
+from ds_doctor.rooted import RootedHost
 from support import FIXTURES
 
 PROBES = {

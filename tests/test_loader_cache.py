@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ds_doctor.host import RootedHost
 from ds_doctor.model import Malformed
 from ds_doctor.probes import _ldcache, _ldso
 from ds_doctor.probes.loader import NAMES, loader
+from ds_doctor.rooted import RootedHost
 from support import FIXTURES
 
 HOST = FIXTURES / "probes" / "loader" / "h200-x2"

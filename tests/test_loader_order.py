@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ds_doctor.host import Host, RootedHost
+from ds_doctor.host import Host
 from ds_doctor.model import Trouble
 from ds_doctor.probes import _elf, _ldcache, _ldso
 from ds_doctor.probes.loader import copies, loader, parse_version
+from ds_doctor.rooted import RootedHost
 
 needs_gcc = pytest.mark.skipif(
     shutil.which("gcc") is None or platform.libc_ver()[0] != "glibc", reason="needs gcc and glibc"

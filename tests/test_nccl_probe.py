@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ds_doctor.host import Asked, Host, RootedHost
+from ds_doctor.host import Asked, Host
 from ds_doctor.model import Trouble
 from ds_doctor.probes.nccl import NcclCopies, nccl_copies, parse_version
+from ds_doctor.rooted import RootedHost
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 RPATH = "$ORIGIN/../../nvidia/nccl/lib:$ORIGIN"  # what the wheels of torch 2.2 to 2.15 carry

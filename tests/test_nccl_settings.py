@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import settings as unhurried
 from hypothesis import strategies as st
 
-from ds_doctor.host import Host, RootedHost
+from ds_doctor.host import Host
 from ds_doctor.model import Trouble, Unseen
 from ds_doctor.probes import network as net
 from ds_doctor.probes.nccl_config import HIDDEN, nccl_config, parse_conf, parse_home, parse_nsswitch
 from ds_doctor.probes.network import Interface, Network, network
 from ds_doctor.replay import ReplayedHost, record
+from ds_doctor.rooted import RootedHost
 from ds_doctor_checks import _nccl_settings as settings
 from probe_host import Tree
 

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds_doctor.host import Asked, Host, RootedHost, Space
+from ds_doctor.host import Asked, Host, Space
 from ds_doctor.model import Malformed, Unseen
 from ds_doctor.probes import cgroup as cg
 from ds_doctor.probes import disk, limits
 from ds_doctor.replay import ReplayedHost
+from ds_doctor.rooted import RootedHost
 from probe_host import Tree, only_trouble
 from support import FIXTURES
 

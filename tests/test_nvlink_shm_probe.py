@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds_doctor.host import Host, RootedHost
+from ds_doctor.host import Host
 from ds_doctor.model import Unseen
 from ds_doctor.probes.shm import family_of, parse_mount, shm
+from ds_doctor.rooted import RootedHost
 from probe_host import Tree, only_trouble
 
 MOUNT = "25 24 0:23 / /dev/shm rw,nosuid,nodev,noexec,relatime shared:5 - tmpfs tmpfs rw,size=65536k,inode64\n"

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ds_doctor.host import RootedHost
 from ds_doctor.model import Absent, Unseen
 from ds_doctor.probes.loader import loader
+from ds_doctor.rooted import RootedHost
 
 
 def run(root: Path, *words: str) -> tuple[int, dict[str, Any]]:

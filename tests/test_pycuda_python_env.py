@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ds_doctor import snapshot
-from ds_doctor.host import Asked, Host, RootedHost
+from ds_doctor.host import Asked, Host
 from ds_doctor.model import Absent, Malformed, Outcome, Trouble
 from ds_doctor.probes import _interpreter, python_env
 from ds_doctor.probes.python_env import packages, torch_build
+from ds_doctor.rooted import RootedHost
 
 ELF = b"\x7fELF" + bytes(60)
 

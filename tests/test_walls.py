@@ -80,6 +80,7 @@ def test_a_check_never_touches_the_host(path: Path) -> None:
         ("command.py", {"model"}),
         ("host.py", {"command", "model"}),
         ("replay.py", {"command", "host", "model"}),
+        ("rooted.py", {"command", "host", "model"}),
         ("catalogue.py", {"model"}),
         ("registry.py", {"host", "model"}),
         ("snapshot.py", {"host", "model", "registry"}),

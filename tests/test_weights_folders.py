@@ -15,10 +15,11 @@ import pytest
 
 import weights_builder as build
 from ds_doctor import engine
-from ds_doctor.host import Asked, Host, RootedHost
+from ds_doctor.host import Asked, Host
 from ds_doctor.model import Absent, Outcome, Result
 from ds_doctor.probes.model_folder import ModelFolder, model_folder
 from ds_doctor.replay import ReplayedHost, record
+from ds_doctor.rooted import RootedHost
 from support import doctor, module_checks
 
 NEVER = {"weights-checksum-mismatch": "unknown"}

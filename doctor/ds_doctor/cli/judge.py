@@ -12,13 +12,14 @@ import msgspec
 
 from .. import __version__, catalogue, compiled, engine, snapshot
 from ..gather import Gathering
-from ..host import Asked, Host, RootedHost
+from ..host import Asked, Host
 from ..model import Lang, Outcome
 from ..probes.environment import redact
 from ..probes.launch import parse
 from ..probes.python_env import Packages
 from ..report import FORMATS, document, render
 from ..report import host as host_words
+from ..rooted import RootedHost
 from . import Unwritten, Usage, ahead, files, put
 from .lang import from_locale, t
 
