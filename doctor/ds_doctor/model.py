@@ -15,7 +15,7 @@ Standing = Literal["measured", "vendor", "reported", "documented", "disputed", "
 Status = Literal["pass", "note", "warn", "fail", "skip", "unknown", "error"]
 STATUSES: tuple[Status, ...] = ("pass", "note", "warn", "fail", "skip", "unknown", "error")
 
-# The most that a run may say on a claim of each standing (docs/design: truth). None: a run may not use it at all.
+# The most that a run may say on a claim of each standing. None: a run may not use it at all.
 MOST: Mapping[str, Level | None] = {
     "measured": "fail",
     "vendor": "fail",
