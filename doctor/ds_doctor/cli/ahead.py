@@ -1,6 +1,7 @@
-"""Starts the slowest probe before the rest of the program is imported; judges nothing.
+"""Starts the slowest probes before the rest of the program is imported; judges nothing.
 
-NVML takes longer than everything else that a run does, importing this program included. So a live run asks it first.
+NVML takes longer than everything else that a run does, importing this program included, and compilers take their time to
+say their versions. Both wait for other processes, so a live run asks them first.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import time
 from ..gather import Gathering
 from ..host import Host
 from ..probes.nvml import Nvml
+from ..probes.toolchain import Toolchain
 
 ENOUGH_S = 20.0  # until the run's own options are known
 _begun: list[Gathering] = []
@@ -21,7 +23,9 @@ def start(words: list[str]) -> None:
     # A command's own LD_LIBRARY_PATH decides which NVML it meets.
     if words[:1] == ["run"] and not any(w.startswith((*options, "LD_")) for w in words):
         gathering = Gathering(Host(), time.monotonic() + ENOUGH_S)
-        gathering.want([Nvml])
+        # Whose Python.h and CUDA_HOME count is known only where nothing else was asked for.
+        plain = not any(w.startswith(("--python", "--model")) or w == "--" for w in words)
+        gathering.want([Nvml, Toolchain] if plain else [Nvml])
         _begun.append(gathering)
 
 
