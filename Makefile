@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: run test lint wheel clean
 
 run: $(VENV)/.installed
-	@$(BIN)/ds-doctor run; status=$$?; echo "ds-doctor run ended with exit status $$status (0 nothing failed, 1 something failed, 3 cannot vouch)" >&2; \
+	@$(BIN)/ds-doctor run; status=$$?; echo "ds-doctor run ended with exit status $$status (0 nothing failed, 1 something failed, 3 the checks are incomplete)" >&2; \
 	[ $$status -ne 2 ]
 
 test: $(VENV)/.installed-test

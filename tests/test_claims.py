@@ -153,3 +153,10 @@ def test_json_carries_the_claims_of_every_rule(lang: Lang) -> None:
     assert [(c["says"], c["standing"], c["truth"], tuple(c["sources"])) for c in result["claims"]] == [
         (c.says.say(lang), c.standing, c.truth.say(lang), c.sources) for c in rules()["shm-too-small"].claims
     ]
+
+
+def test_a_measured_rule_names_its_measurement_first() -> None:
+    """The report shows the first source beside the basis: "measured" above a link to a manual would be unproven."""
+    for name, rule in doctor().catalogue.rule.items():
+        if rule.standing == "measured":
+            assert rule.sources[0].startswith("measured: "), name
