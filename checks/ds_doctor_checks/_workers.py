@@ -13,19 +13,17 @@ from ._gpus import gpus_of, visible
 
 class Workers(msgspec.Struct, frozen=True, kw_only=True):
     """`count` processes that each drive a GPU on this host, in tensor-parallel groups of `group`; `engine` of them belong
-    to one engine (data parallelism starts several). `assumed`: no command was given, so one group over all visible GPUs
-    is taken."""
+    to one engine (data parallelism starts several). Where no command is given, one group over all visible GPUs."""
 
     count: int
     group: int
     engine: int
-    assumed: bool
 
 
 def workers(launch: Launch | None, gpus: int) -> Workers:
     """What the command asks for; without one, one worker for each visible GPU."""
     if launch is None or launch.engine is None:
-        return Workers(count=gpus, group=gpus, engine=gpus, assumed=True)
+        return Workers(count=gpus, group=gpus, engine=gpus)
     group = launch.tensor_parallel or 1
     # SGLang's data-parallel attention splits the tensor-parallel ranks instead of adding engines.
     split = launch.engine == "sglang" and "--enable-dp-attention" in launch.argv
@@ -35,7 +33,7 @@ def workers(launch: Launch | None, gpus: int) -> Workers:
         count = -(-count // launch.nodes)
     # What does not fit on this host is another rule's business; more workers than GPUs do not start here.
     count = min(count, gpus) if gpus else count
-    return Workers(count=count, group=min(group, count), engine=min(engine, count), assumed=False)
+    return Workers(count=count, group=min(group, count), engine=min(engine, count))
 
 
 def visible_gpus(nvml: Nvml | None, environment: Environment | None, launch: Launch | None = None) -> tuple[Gpu, ...]:

@@ -35,11 +35,10 @@ LEFTOVERS_PART = 0.5  # proposal: from half of the space on, leftovers are worth
 
 
 class Room(msgspec.Struct, frozen=True, kw_only=True):
-    """The /dev/shm that the engine will have: bytes; `promised` when the container does not run yet."""
+    """The /dev/shm that the engine will have, in bytes."""
 
     size: int
     free: int
-    promised: bool = False
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +89,7 @@ def _room(shm: Shm | None, launch: Launch | None, memory_mib: int | None, docker
     container = launch.container if launch else None
     size = _of_container(container, docker) if container is not None else None
     if size is not None:
-        return Room(size=size, free=size, promised=True)
+        return Room(size=size, free=size)
     if shm is None:
         raise Undecided("shm-no-size")
     if not shm.present:
