@@ -80,6 +80,8 @@ class _Joined:
             return start
         return self._raw.read(n) or b""
 
+    read1 = read
+
 
 def _opened(stream: Any, name: str, option: str) -> Any:
     whole: Any = io.BufferedReader(_Raw(stream), PIECE)
@@ -104,7 +106,8 @@ def _opened(stream: Any, name: str, option: str) -> Any:
                 f"{option}：读取 .zst 需安装 zstandard（pip install zstandard），或使用 zstd -dc … | ds-doctor explain -",
             )
         ) from None
-    return zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(whole, read_across_frames=True)
+    reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(whole, read_across_frames=True)
+    return io.BufferedReader(reader, PIECE)
 
 
 def _read(stream: Any, option: str) -> Iterator[bytes]:
@@ -116,7 +119,7 @@ def _read(stream: Any, option: str) -> Iterator[bytes]:
             errors = (*errors, getattr(sys.modules[module], name))
     while True:
         try:
-            piece = stream.read(PIECE)
+            piece = stream.read1(PIECE)  # what came before a break is kept
         except errors as e:
             what = getattr(e, "strerror", None) or e
             sys.stderr.write(

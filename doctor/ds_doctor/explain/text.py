@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 BLOCK = 1 << 18  # bytes scanned at once: they stay in the processor's cache
+ENOUGH = 64  # bytes that show the encoding
 OVERLAP = 1 << 12  # a line longer than a block is cut; a match over the cut is still found
 _ANSI = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _ANSI_JSON = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
@@ -27,7 +28,7 @@ def _decoded(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """UTF-16 and UTF-32 as UTF-8; everything else as it is."""
     stream = iter(pieces)
     first = next(stream, b"")
-    while first and len(first) < 4:
+    while first and len(first) < ENOUGH:
         more = next(stream, b"")
         if not more:
             break
@@ -63,24 +64,23 @@ def _encoding(start: bytes) -> str | None:
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    rest = b""
-    for piece in pieces:
-        at = 0
-        while at < len(piece):
-            take = piece[at : at + BLOCK - len(rest)] if len(rest) < BLOCK else b""
-            at += len(take)
-            rest += take
-            if len(rest) < BLOCK:
-                break
-            end = rest.rfind(b"\n") + 1
-            if end:
-                yield _plain(rest[:end])
-                rest = rest[end:]
-            else:
-                yield _plain(rest)
-                rest = rest[-OVERLAP:]
+    rest = bytearray()
+    try:
+        for piece in pieces:
+            at = 0
+            while at < len(piece):
+                take = piece[at : at + BLOCK - len(rest)]
+                at += len(take)
+                rest += take
+                if len(rest) >= BLOCK:
+                    end = rest.rfind(b"\n") + 1 or len(rest)
+                    yield _plain(bytes(rest[:end]))
+                    rest = rest[end:] if end < len(rest) or rest.endswith(b"\n") else rest[-OVERLAP:]
+    except KeyboardInterrupt:  # a stream that has no end: what came of it is still looked at
+        yield _plain(bytes(rest))
+        raise
     if rest:
-        yield _plain(rest)
+        yield _plain(bytes(rest))
 
 
 def _plain(block: bytes) -> bytes:
