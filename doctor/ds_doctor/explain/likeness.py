@@ -31,7 +31,7 @@ def alike(index: Index, text: str, most: int = 8) -> list[Match]:
         asked = [line for line in lines if _ERROR.search(line)][-MOST_LINES:]
     best: dict[int, float] = {}
     for line in asked:
-        for entry, score in _scores(index, line).items():
+        for entry, score in scores(index, line).items():
             best[entry] = max(best.get(entry, 0.0), score)
     order = sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))
     return [
@@ -41,7 +41,8 @@ def alike(index: Index, text: str, most: int = 8) -> list[Match]:
     ]
 
 
-def _scores(index: Index, text: str) -> dict[int, float]:
+def scores(index: Index, text: str, without: int = -1) -> dict[int, float]:
+    """Entry -> how like it the text is, from 0 to 1; the phrase `without` is not looked at."""
     asked = tokens(text)[:80]
     if not asked:
         return {}
@@ -66,7 +67,7 @@ def _scores(index: Index, text: str) -> dict[int, float]:
             common[p] = common.get(p, 0.0) + rare
     best: dict[int, float] = {}
     for p, shared in common.items():
-        if not index.weight[p]:
+        if not index.weight[p] or p == without:
             continue
         asked_share, phrase_share = shared / total, shared / index.weight[p]
         score = index.worth[p] * (asked_share * phrase_share) ** 0.5
