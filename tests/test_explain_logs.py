@@ -8,6 +8,11 @@ import io
 import itertools
 import json
 import lzma
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -25,10 +25,11 @@ MOST_LINES = 60
 def alike(index: Index, text: str, most: int = 8) -> list[Match]:
     """The entries whose phrases are like the text, best first, those worth showing only."""
     lines = [line for line in text.splitlines() if line.strip()]
-    if len(lines) <= 3:
-        asked = [" ".join(lines), *lines] if len(lines) > 1 else lines
-    else:  # a log: only what complains speaks of a fault
+    asked = lines
+    if len(lines) > 1:  # a log: only what complains speaks of a fault
         asked = [line for line in lines if _ERROR.search(line)][-MOST_LINES:]
+        if asked and len(lines) <= 3:
+            asked.append(" ".join(lines))
     best: dict[int, float] = {}
     for line in asked:
         for entry, score in scores(index, line).items():
