@@ -119,8 +119,19 @@ class Symptom(Signs, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     sources: tuple[str, ...] = ()
 
 
+class Documented(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What documents demand, reckon or contradict each other about: the verdict, and the entries that deal with it."""
+
+    kind: Literal["requirement", "formula", "contradiction"]
+    says: Text
+    standing: Standing
+    truth: Text
+    where: tuple[str, ...] = ()
+    sources: tuple[str, ...]
+
+
 class Catalogue(msgspec.Struct, frozen=True):
-    """The rules, causes, symptoms and reasons of one file or of several put together."""
+    """The rules, causes, symptoms, claims and reasons of one file or of several put together."""
 
     schema: int
     date: str = ""
@@ -128,6 +139,7 @@ class Catalogue(msgspec.Struct, frozen=True):
     reason: dict[str, Text] = {}
     cause: dict[str, Cause] = {}
     symptom: dict[str, Symptom] = {}
+    claim: dict[str, Documented] = {}
 
     def explain(self, reason: Reason, lang: Lang) -> str:
         """A reason in words; one that no catalogue knows is shown as it stands."""
@@ -145,6 +157,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: dict[str, Text] = {}
     cause: dict[str, Cause] = {}
     symptom: dict[str, Symptom] = {}
+    claim: dict[str, Documented] = {}
 
 
 def blanks(text: str) -> set[str]:
@@ -180,7 +193,7 @@ def parse(data: bytes, where: str) -> Catalogue:
     for name, text in file.reason.items():
         _check_id(name, f"{where}: reason.{name}")
         check_text(text, f"{where}: reason.{name}")
-    catalogue = Catalogue(file.schema, file.date, file.rule, file.reason, file.cause, file.symptom)
+    catalogue = Catalogue(file.schema, file.date, file.rule, file.reason, file.cause, file.symptom, file.claim)
     _check_known(catalogue, where)
     return catalogue
 
@@ -307,6 +320,12 @@ def _check_known(catalogue: Catalogue, where: str) -> None:
     every = {**catalogue.rule, **catalogue.cause, **catalogue.symptom}
     for name, entry in every.items():
         _check_named(entry.over, every, f"{where}: {name}.over")
+    for name, claim in catalogue.claim.items():
+        place = f"{where}: claim.{name}"
+        _check_plain(name, place, {"says": claim.says, "truth": claim.truth})
+        if not claim.sources:
+            raise CatalogueError(f"{place}: has no sources")
+        _check_named(claim.where, every, f"{place}.where")
 
 
 def _check_plain(name: str, where: str, texts: Mapping[str, Text]) -> None:
@@ -329,11 +348,13 @@ def together(catalogues: Iterable[Catalogue]) -> Catalogue:
     reasons: dict[str, Text] = {}
     causes: dict[str, Cause] = {}
     symptoms: dict[str, Symptom] = {}
+    claims: dict[str, Documented] = {}
     date = ""
     for one in catalogues:
         rules = {**one.rule, **rules}
         reasons = {**one.reason, **reasons}
         causes = {**one.cause, **causes}
         symptoms = {**one.symptom, **symptoms}
+        claims = {**one.claim, **claims}
         date = date or one.date
-    return Catalogue(SCHEMA, date, rules, reasons, causes, symptoms)
+    return Catalogue(SCHEMA, date, rules, reasons, causes, symptoms, claims)
