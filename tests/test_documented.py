@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from typing import Literal
 
 import msgspec
 import pytest
 
-from ds_doctor.catalogue import Claim, Text
-from ds_doctor.model import Standing
-from ds_doctor_checks._data import table
+from ds_doctor.catalogue import Claim
 from support import FIXTURES
 from test_claims import BAD_ADVICE, CITED, SEEDS
 from test_signatures import all_known, entries, explained
@@ -99,31 +96,17 @@ def test_what_is_covered_is_a_documented_failure() -> None:
         assert len(entry.covers) == len(set(entry.covers)), name
 
 
-class Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the documents say besides their failures: one requirement, formula or contradiction with its verdict."""
-
-    kind: Literal["requirement", "formula", "contradiction"]
-    id: str
-    says: Text
-    standing: Standing
-    truth: Text
-    where: tuple[str, ...]
-    sources: tuple[str, ...]
-
-
-TABLE = msgspec.convert(table("documented")["claim"], tuple[Said, ...])
+TABLE = all_known().catalogue.claim
 
 
 def test_the_table_holds_all_that_the_documents_say() -> None:
-    assert Counter(said.kind for said in TABLE) == {"requirement": 171, "formula": 17, "contradiction": 63}
-    assert len({(said.kind, said.id) for said in TABLE}) == len(TABLE)
+    assert Counter(said.kind for said in TABLE.values()) == {"requirement": 171, "formula": 17, "contradiction": 63}
 
 
-@pytest.mark.parametrize("said", TABLE, ids=lambda s: f"{s.kind}-{s.id}")
-def test_each_has_its_verdict_its_sources_and_a_place_where_it_is_dealt_with(said: Said) -> None:
-    assert said.says.en and said.says.zh and said.truth.en and said.truth.zh
+@pytest.mark.parametrize("name", TABLE)
+def test_each_has_its_verdict_its_sources_and_a_place_where_it_is_dealt_with(name: str) -> None:
+    said = TABLE[name]
     assert said.where
-    assert set(said.where) <= set(entries()), said.where
     cited = [s for s in said.sources if s.startswith("seed ")]
     assert cited
     for source in cited:
