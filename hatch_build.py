@@ -16,10 +16,13 @@ class CompileCatalogue(BuildHookInterface):  # type: ignore[type-arg]
         root = Path(self.root)
         sys.path.insert(0, str(root / "doctor"))
         try:
-            from ds_doctor import compiled
+            from ds_doctor.compiled import RULES, compile_
+            from ds_doctor.explain.known import KNOWN
         finally:
             sys.path.pop(0)
-        target = Path(self.directory) / "rules.json"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(compiled.compile_((root / "rules.toml").read_bytes(), "rules.toml"))
-        build_data["force_include"][str(target)] = "ds_doctor_checks/rules.json"
+        folder = Path(self.directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        data = (root / "rules.toml").read_bytes()
+        for form in (RULES, KNOWN):
+            (folder / form.name).write_bytes(compile_(data, "rules.toml", form))
+            build_data["force_include"][str(folder / form.name)] = f"ds_doctor_checks/{form.name}"

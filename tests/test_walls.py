@@ -81,7 +81,8 @@ def test_a_check_never_touches_the_host(path: Path) -> None:
         ("host.py", {"command", "model"}),
         ("replay.py", {"command", "host", "model"}),
         ("rooted.py", {"command", "host", "model"}),
-        ("catalogue.py", {"model"}),
+        ("pattern.py", set()),
+        ("catalogue.py", {"model", "pattern"}),
         ("registry.py", {"host", "model"}),
         ("snapshot.py", {"host", "model", "registry"}),
         ("compiled.py", {"catalogue"}),
@@ -92,6 +93,13 @@ def test_a_check_never_touches_the_host(path: Path) -> None:
 )
 def test_a_room_knows_only_the_rooms_below_it(room: str, may: set[str]) -> None:
     assert own(imports(DOCTOR / room)) - {""} <= may
+
+
+@pytest.mark.parametrize("path", files(DOCTOR / "explain"), ids=lambda p: p.name)
+def test_explain_never_touches_the_host(path: Path) -> None:
+    names = list(imports(path))
+    assert not {n.split(".")[0] for n in names} & TOUCHES
+    assert own(iter(names)) <= {"catalogue", "compiled", "explain", "model", "pattern"}
 
 
 def test_the_model_holds_no_io() -> None:

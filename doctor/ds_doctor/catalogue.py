@@ -1,7 +1,7 @@
-"""rules.toml -> rules, reasons and their words, checked hard; knows no check.
+"""rules.toml -> rules, causes, symptoms, reasons and their words, checked hard; knows no check.
 
-A rule is something that can be wrong. rules.toml owns its level, standing and every word; numbers reach a text only
-through its blanks.
+A rule is something that can be wrong and that a check decides; a cause is one that no check decides; a symptom is what
+people see. rules.toml owns level, standing and every word; numbers reach a text only through its blanks.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from . import pattern
 from .model import LANGS, MOST, WEIGHT, Lang, Level, Reason, Standing
 
 SCHEMA = 1
@@ -54,7 +55,36 @@ class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sources: tuple[str, ...] = ()
 
 
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+Tier = Literal["decisive", "usual", "general", "consequence", "wrapper"]
+TIERS: tuple[Tier, ...] = ("decisive", "usual", "general", "consequence", "wrapper")
+
+
+class Phrases(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How people say it who have no message to quote."""
+
+    en: tuple[str, ...] = ()
+    zh: tuple[str, ...] = ()
+
+
+class Signs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How a text or log shows that it speaks of an entry.
+
+    One of `match` and all of `also` are somewhere in the text, none of `unless` is. `seen` are real texts of it. `tier`
+    ranks it among what else the text shows; it stands before the entries in `over`, which it explains.
+    """
+
+    match: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    seen: tuple[str, ...] = ()
+    phrases: Phrases = Phrases()
+    tier: Tier = "usual"
+    over: tuple[str, ...] = ()
+    covers: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+
+class Rule(Signs, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Everything a reader sees about one rule. `healthy` says what is true where the rule is kept."""
 
     level: Level
@@ -65,17 +95,51 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     fix: tuple[Step, ...]
     sources: tuple[str, ...]
     verify: str | None = None
-    claims: tuple[Claim, ...] = ()
-    covers: tuple[str, ...] = ()
+    short: Text | None = None  # the title where no number was measured
+
+
+class Cause(Signs, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Something that goes wrong and that no check decides; `here`: the rules whose checks show it on a host."""
+
+    standing: Standing
+    title: Text
+    why: Text
+    fix: tuple[Step, ...]
+    sources: tuple[str, ...]
+    verify: str | None = None
+    here: tuple[str, ...] = ()
+
+
+class Symptom(Signs, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What people see, what it really is (`note`), and the rules or causes behind it, likeliest first."""
+
+    title: Text
+    note: Text
+    causes: tuple[str, ...]
+    sources: tuple[str, ...] = ()
+
+
+class Documented(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What documents demand, reckon or contradict each other about: the verdict, and the entries that deal with it."""
+
+    kind: Literal["requirement", "formula", "contradiction"]
+    says: Text
+    standing: Standing
+    truth: Text
+    where: tuple[str, ...] = ()
+    sources: tuple[str, ...]
 
 
 class Catalogue(msgspec.Struct, frozen=True):
-    """The rules and reasons of one file or of several put together."""
+    """The rules, causes, symptoms, claims and reasons of one file or of several put together."""
 
     schema: int
     date: str = ""
     rule: dict[str, Rule] = {}
     reason: dict[str, Text] = {}
+    cause: dict[str, Cause] = {}
+    symptom: dict[str, Symptom] = {}
+    claim: dict[str, Documented] = {}
 
     def explain(self, reason: Reason, lang: Lang) -> str:
         """A reason in words; one that no catalogue knows is shown as it stands."""
@@ -91,6 +155,9 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     date: str = ""
     rule: dict[str, Rule] = {}
     reason: dict[str, Text] = {}
+    cause: dict[str, Cause] = {}
+    symptom: dict[str, Symptom] = {}
+    claim: dict[str, Documented] = {}
 
 
 def blanks(text: str) -> set[str]:
@@ -126,7 +193,9 @@ def parse(data: bytes, where: str) -> Catalogue:
     for name, text in file.reason.items():
         _check_id(name, f"{where}: reason.{name}")
         check_text(text, f"{where}: reason.{name}")
-    return Catalogue(file.schema, file.date, file.rule, file.reason)
+    catalogue = Catalogue(file.schema, file.date, file.rule, file.reason, file.cause, file.symptom, file.claim)
+    _check_known(catalogue, where)
+    return catalogue
 
 
 def decode(data: bytes, where: str, kind: type[Any]) -> Any:
@@ -201,18 +270,91 @@ def check_rule(rule: Rule, where: str, name: str) -> None:
         _check_step(step, f"{where}.fix step {i}")
     if not rule.sources:
         raise CatalogueError(f"{where}: has no sources")
-    for claim in rule.claims:
+    if rule.short is not None:
+        check_text(rule.short, f"{where}.short")
+        if blanks(rule.short.en):
+            raise CatalogueError(f"{where}.short: has no blanks, since it is shown where nothing was measured")
+    _check_signs(rule, where)
+
+
+def _check_signs(signs: Signs, where: str) -> None:
+    for claim in signs.claims:
         check_text(claim.says, f"{where}.claims")
         check_text(claim.truth, f"{where}.claims")
+    for part in ("match", "also", "unless"):
+        for text in getattr(signs, part):
+            try:
+                pattern.check(text)
+            except pattern.PatternError as e:
+                raise CatalogueError(f"{where}.{part}: {text!r}: {e}") from None
+    if (signs.also or signs.unless) and not signs.match:
+        raise CatalogueError(f"{where}: also and unless narrow a match, and there is none")
+
+
+def _check_known(catalogue: Catalogue, where: str) -> None:
+    """The causes and symptoms, and that every id that one names is there."""
+    for name, cause in catalogue.cause.items():
+        place = f"{where}: cause.{name}"
+        if name in catalogue.rule:
+            raise CatalogueError(f"{place}: there is a rule of this name")
+        _check_plain(name, place, {"title": cause.title, "why": cause.why})
+        if cause.standing == "refuted":
+            raise CatalogueError(f"{place}: a refuted claim is no cause; it belongs under claims")
+        if not cause.fix:
+            raise CatalogueError(f"{place}: has no fix; every cause has a next step")
+        for i, step in enumerate(cause.fix, 1):
+            _check_step(step, f"{place}.fix step {i}")
+        if not cause.sources:
+            raise CatalogueError(f"{place}: has no sources")
+        _check_signs(cause, place)
+        _check_named(cause.here, catalogue.rule, f"{place}.here")
+    for name, symptom in catalogue.symptom.items():
+        place = f"{where}: symptom.{name}"
+        if name in catalogue.rule or name in catalogue.cause:
+            raise CatalogueError(f"{place}: there is a rule or cause of this name")
+        _check_plain(name, place, {"title": symptom.title, "note": symptom.note})
+        if not symptom.causes:
+            raise CatalogueError(f"{place}: has no causes")
+        _check_signs(symptom, place)
+        _check_named(symptom.causes, {**catalogue.rule, **catalogue.cause}, f"{place}.causes")
+    every = {**catalogue.rule, **catalogue.cause, **catalogue.symptom}
+    for name, entry in every.items():
+        _check_named(entry.over, every, f"{where}: {name}.over")
+    for name, claim in catalogue.claim.items():
+        place = f"{where}: claim.{name}"
+        _check_plain(name, place, {"says": claim.says, "truth": claim.truth})
+        if not claim.sources:
+            raise CatalogueError(f"{place}: has no sources")
+        _check_named(claim.where, every, f"{place}.where")
+
+
+def _check_plain(name: str, where: str, texts: Mapping[str, Text]) -> None:
+    _check_id(name, where)
+    for part, text in texts.items():
+        check_text(text, f"{where}.{part}")
+        if blanks(text.en):
+            raise CatalogueError(f"{where}.{part}: has no blanks, since no check fills them")
+
+
+def _check_named(names: Iterable[str], there: Mapping[str, object], where: str) -> None:
+    for name in names:
+        if name not in there:
+            raise CatalogueError(f"{where}: there is no {name}")
 
 
 def together(catalogues: Iterable[Catalogue]) -> Catalogue:
     """Several catalogues as one; the first owner of an id keeps it (the engine refuses the second one's plugin)."""
     rules: dict[str, Rule] = {}
     reasons: dict[str, Text] = {}
+    causes: dict[str, Cause] = {}
+    symptoms: dict[str, Symptom] = {}
+    claims: dict[str, Documented] = {}
     date = ""
     for one in catalogues:
         rules = {**one.rule, **rules}
         reasons = {**one.reason, **reasons}
+        causes = {**one.cause, **causes}
+        symptoms = {**one.symptom, **symptoms}
+        claims = {**one.claim, **claims}
         date = date or one.date
-    return Catalogue(SCHEMA, date, rules, reasons)
+    return Catalogue(SCHEMA, date, rules, reasons, causes, symptoms, claims)

@@ -8,30 +8,86 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from .catalogue import Catalogue, CatalogueError, Claim, Rule, Step, Text, parse
+from .catalogue import (
+    Catalogue,
+    CatalogueError,
+    Cause,
+    Claim,
+    Documented,
+    Phrases,
+    Rule,
+    Signs,
+    Step,
+    Symptom,
+    Text,
+    parse,
+)
 
 RULES_LIMIT = 16 << 20
+KINDS: tuple[type[msgspec.Struct], ...] = (
+    Text,
+    Step,
+    Claim,
+    Phrases,
+    Signs,
+    Rule,
+    Cause,
+    Symptom,
+    Documented,
+    Catalogue,
+)
+_SIGNS = ("match", "also", "unless", "seen", "phrases", "tier", "over")
+_NO_SIGNS = Signs()
 
 
-class _Compiled(msgspec.Struct, frozen=True):
+class Compiled(msgspec.Struct, frozen=True):
+    """What a file of ours holds beside the digest of what it was made from."""
+
     digest: str
+
+
+class Rules(Compiled, frozen=True):
+    """What `run` needs of a catalogue: it shows no symptom, and starts faster without them."""
+
     catalogue: Catalogue
 
 
-def digest(data: bytes) -> str:
+C = TypeVar("C", bound=Compiled)
+
+
+class Form(msgspec.Struct, Generic[C], frozen=True):
+    """One thing that is made of a rules.toml: its file's name, its type, the types it is made of, and how it is made."""
+
+    name: str
+    kind: type[C]
+    of: tuple[type[msgspec.Struct], ...]
+    make: Callable[[str, Catalogue], C]
+
+
+def digest(data: bytes, kinds: tuple[type[msgspec.Struct], ...] = KINDS) -> str:
     """Of the TOML text and of the shape that this version compiles it to."""
-    shape = repr([(c.__name__, c.__struct_fields__) for c in (Text, Step, Claim, Rule, Catalogue)])
+    shape = repr([(c.__name__, c.__struct_fields__) for c in kinds])
     # Tells two states of our own file apart, which needs no cryptography: importing hashlib costs 3 ms.
     return f"{len(data):08x}{zlib.crc32(data):08x}{zlib.adler32(data):08x}{zlib.crc32(shape.encode()):08x}"
 
 
-def compile_(data: bytes, where: str) -> bytes:
+def _rules(mark: str, catalogue: Catalogue) -> Rules:
+    none = {f: getattr(_NO_SIGNS, f) for f in _SIGNS}
+    bare = {name: msgspec.structs.replace(rule, **none) for name, rule in catalogue.rule.items()}
+    return Rules(mark, Catalogue(catalogue.schema, catalogue.date, bare, catalogue.reason))
+
+
+RULES = Form("rules.json", Rules, KINDS, _rules)
+
+
+def compile_(data: bytes, where: str, form: Form[Any] = RULES) -> bytes:
     """What `load` reads instead of the TOML."""
-    return msgspec.json.encode(_Compiled(digest(data), parse(data, where)))
+    return msgspec.json.encode(form.make(digest(data, form.of), parse(data, where)))
 
 
 def cache_folder(env: Mapping[str, str]) -> str | None:
@@ -46,7 +102,34 @@ def cache_folder(env: Mapping[str, str]) -> str | None:
 
 
 def load(folder: str, env: Mapping[str, str]) -> Catalogue:
-    """The catalogue of the package in `folder`. CatalogueError when there is none or it is not right."""
+    """The rules of the package in `folder`. CatalogueError when there are none or they are not right."""
+    return load_form(folder, env, RULES).catalogue
+
+
+def load_whole(folder: str) -> Catalogue:
+    """The catalogue with everything in it, read from the TOML: for lists and pages, which nobody waits for."""
+    path, data = _toml(folder)
+    return parse(data, path)
+
+
+def load_form(folder: str, env: Mapping[str, str], form: Form[C]) -> C:
+    """A form of the catalogue of the package in `folder`; CatalogueError as for `load`."""
+    path, data = _toml(folder)
+    want = digest(data, form.of)
+    cache = cache_folder(env)
+    stem, dot, ending = form.name.partition(".")
+    kept = os.path.join(cache, f"{stem}-{want[:32]}{dot}{ending}") if cache else None
+    for candidate in (os.path.join(folder, form.name), kept):
+        found = _from_compiled(candidate, want, form.kind)
+        if found is not None:
+            return found
+    made = form.make(want, parse(data, path))
+    if kept is not None and cache is not None:
+        _keep(cache, kept, msgspec.json.encode(made))
+    return made
+
+
+def _toml(folder: str) -> tuple[str, bytes]:
     path = os.path.join(folder, "rules.toml")
     try:
         with open(path, "rb") as f:
@@ -55,20 +138,10 @@ def load(folder: str, env: Mapping[str, str]) -> Catalogue:
         raise CatalogueError(f"{path}: {e.strerror}") from None
     if len(data) > RULES_LIMIT:
         raise CatalogueError(f"{path}: larger than {RULES_LIMIT >> 20} MiB")
-    want = digest(data)
-    cache = cache_folder(env)
-    kept = os.path.join(cache, f"catalogue-{want[:32]}.json") if cache else None
-    for candidate in (os.path.join(folder, "rules.json"), kept):
-        catalogue = _from_compiled(candidate, want)
-        if catalogue is not None:
-            return catalogue
-    catalogue = parse(data, path)
-    if kept is not None and cache is not None:
-        _keep(cache, kept, msgspec.json.encode(_Compiled(want, catalogue)))
-    return catalogue
+    return path, data
 
 
-def _from_compiled(path: str | None, want: str) -> Catalogue | None:
+def _from_compiled(path: str | None, want: str, kind: type[C]) -> C | None:
     if path is None:
         return None
     try:
@@ -76,10 +149,10 @@ def _from_compiled(path: str | None, want: str) -> Catalogue | None:
             # Another user's file in a shared cache directory could put words into our mouth.
             if os.fstat(f.fileno()).st_uid not in (0, os.geteuid()):
                 return None
-            one = msgspec.json.decode(f.read(RULES_LIMIT), type=_Compiled)
+            one = msgspec.json.decode(f.read(RULES_LIMIT), type=kind)
     except (OSError, msgspec.MsgspecError):
         return None
-    return one.catalogue if one.digest == want else None
+    return one if one.digest == want else None
 
 
 def _keep(cache: str, path: str, data: bytes) -> None:

@@ -51,7 +51,8 @@ def _run(words: list[str]) -> object:
 
         ahead.start(words)
     if words == ["run"]:  # what most people type needs no parser, whose import costs 20 ms
-        from .judge import Options, run
+        from .judge import run
+        from .look import Options
 
         return run(Options())
     from .commands import parse

@@ -16,8 +16,9 @@ COMMANDS: Mapping[str, str] = {
     "run": t(
         "Check this host, and the launch COMMAND if one is given.", "检查本主机，若给出启动命令 COMMAND 则一并检查。"
     ),
-    "list": t("List the checks, rules, facts or plugins.", "列出检查、规则、事实或插件。"),
-    "schema": t("Print the JSON Schema of a report or snapshot.", "输出报告或快照的 JSON Schema。"),
+    "explain": t("Explain an error text, a log or a rule.", "解释一条错误信息、一份日志或一条规则。"),
+    "list": t("List the checks, rules, symptoms, facts or plugins.", "列出检查、规则、症状、事实或插件。"),
+    "schema": t("Print the JSON Schema of what the program writes.", "输出本程序所写 JSON 的 Schema。"),
 }
 
 

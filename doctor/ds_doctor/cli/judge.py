@@ -3,49 +3,18 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterable
 
-import msgspec
-
 from .. import __version__, catalogue, compiled, engine, snapshot
-from ..gather import Gathering
-from ..host import Asked, Host
 from ..model import Lang, Outcome
-from ..probes.environment import redact
-from ..probes.launch import parse
 from ..probes.python_env import Packages
 from ..report import FORMATS, document, render
 from ..report import host as host_words
-from ..rooted import RootedHost
-from . import Unwritten, Usage, ahead, files, put
+from . import Unwritten, Usage, files, put
 from .lang import from_locale, t
-
-LAST_RESORT_S = 3.0  # after the time is up, when even the interpreter hangs
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of `run`, with their defaults."""
-
-    form: str = "text"
-    output: tuple[str, ...] = ()
-    only: tuple[str, ...] = ()
-    skip: tuple[str, ...] = ()
-    require: tuple[str, ...] = ()
-    strict: bool = False
-    python: str | None = None
-    model: str | None = None
-    root: str | None = None
-    record: str | None = None
-    replay: str | None = None
-    rules: tuple[str, ...] = ()
-    timeout: float = 20.0
-    lang: Lang | None = None
-    verbose: bool = False
-    quiet: bool = False
-    command: tuple[str, ...] = ()
+from .look import Options, end_whatever_happens, gather, replay, what, width
 
 
 def run(options: Options) -> int:
@@ -55,9 +24,9 @@ def run(options: Options) -> int:
     lang = options.lang or from_locale()
     outputs = _check(options)
     deadline = begun + options.timeout
-    _end_whatever_happens(options.timeout)
+    end_whatever_happens(options.timeout)
 
-    asked, kept = _asked(options)
+    asked, kept = what(options)
     doctor = engine.assemble(os.environ)
     doctor, off = _site_rules(doctor, options.rules)
     words = doctor.catalogue
@@ -70,7 +39,7 @@ def run(options: Options) -> int:
     facts = engine.wanted(doctor.checks if options.record else checks)
     named = options.python is not None and kept is None and options.root is None
     facts += [f for f in (*host_words.ALWAYS, *([Packages] if named else [])) if f not in facts]
-    outcomes = _gather(options, asked, facts, deadline, lang) if kept is None else _replay(options, kept, facts)
+    outcomes = gather(options, asked, facts, deadline, lang) if kept is None else replay(options, kept, facts)
     if named:
         _understood(outcomes[Packages], words, lang)
     results = engine.judge(checks, outcomes, words, rules, deadline)
@@ -94,7 +63,7 @@ def run(options: Options) -> int:
         status = _write("--output", path, text.encode(), status)
     colorful = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     page = render(
-        options.form, report, lang, verbose=options.verbose, quiet=options.quiet, color=colorful, width=_width()
+        options.form, report, lang, verbose=options.verbose, quiet=options.quiet, color=colorful, width=width()
     )
     try:
         put(page)
@@ -102,12 +71,6 @@ def run(options: Options) -> int:
         sys.stderr.write(f"ds-doctor: {e}\n")
         status = status or 3
     return status
-
-
-def _end_whatever_happens(timeout_s: float) -> None:
-    """A check or probe that holds the interpreter's lock cannot be left behind: then the kernel ends the process."""
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, timeout_s + LAST_RESORT_S)
 
 
 def _check(options: Options) -> list[tuple[str, str]]:
@@ -203,43 +166,6 @@ def _output(text: str) -> tuple[str, str]:
     return form, path
 
 
-def _asked(options: Options) -> tuple[Asked, snapshot.Snapshot | None]:
-    """What is to be judged, and the snapshot to replay if one is given."""
-    if options.replay is not None:
-        data = files.read("--replay", options.replay, snapshot.LIMIT)
-        try:
-            kept = snapshot.read(data, f"--replay {options.replay}")
-        except snapshot.SnapshotError as e:
-            raise Usage(str(e)) from None
-        return kept.asked, kept
-    model = options.model
-    if model is not None and options.root is None and os.path.lexists(model):  # else it may be a hub id
-        model = files.absolute("--model", model)
-    python = _python(options.python, options.root)
-    root = files.absolute("--root", options.root) if options.root is not None else None
-    return Asked(command=redact(options.command), python=python, model=model, root=root), None
-
-
-def _python(python: str | None, root: str | None) -> str | None:
-    """The absolute path of --python, which must be an executable file (under --root: a path there)."""
-    if python is None or root is not None:
-        return python
-    import shutil
-
-    path = files.absolute("--python", python) if "/" in python else shutil.which(python)
-    if path is None:
-        raise Usage(t(f"--python {python}: no such program on PATH", f"--python {python}：PATH 中没有这个程序"))
-    try:
-        os.stat(path)
-    except FileNotFoundError:
-        raise Usage(t(f"--python {python}: does not exist", f"--python {python}：不存在")) from None
-    except (OSError, ValueError) as e:
-        raise Usage(f"--python {python}: {getattr(e, 'strerror', None) or e}") from None
-    if not os.path.isfile(path) or not os.access(path, os.X_OK):
-        raise Usage(t(f"--python {python}: not an executable file", f"--python {python}：不是可执行文件"))
-    return path
-
-
 def _understood(outcome: Outcome, words: catalogue.Catalogue, lang: Lang) -> None:
     """Usage when --python names something that is no Python interpreter."""
     if outcome.trouble == "malformed" and outcome.reason is not None:
@@ -258,32 +184,6 @@ def _site_rules(doctor: engine.Doctor, paths: Iterable[str]) -> tuple[engine.Doc
     return doctor, off
 
 
-def _gather(options: Options, asked: Asked, facts: list[type], deadline: float, lang: Lang) -> dict[type, Outcome]:
-    from .progress import Progress
-
-    host = RootedHost(options.root, asked) if options.root is not None else Host(asked, _environment(asked))
-    due = max(time.monotonic() + 0.2, deadline - min(engine.RESERVE_S, options.timeout / 4))
-    gathering = Gathering(host, due)
-    if options.root is None:
-        ahead.join(gathering)
-    gathering.want(facts)
-    with Progress(lang) as progress:
-        return gathering.collect(progress.waiting)
-
-
-def _environment(asked: Asked) -> dict[str, str]:
-    """The variables that the engine will see: this process's, and those in front of the launch command."""
-    launch = parse(asked.command)
-    return {**os.environ, **(launch.environment if launch.container is None else {})}
-
-
-def _replay(options: Options, kept: snapshot.Snapshot, facts: list[type]) -> dict[type, Outcome]:
-    try:
-        return snapshot.outcomes(kept, facts, f"--replay {options.replay}")
-    except snapshot.SnapshotError as e:
-        raise Usage(str(e)) from None
-
-
 def _write(option: str, path: str, data: bytes, status: int) -> int:
     """Write a result; when that fails say so, and never end with 0."""
     try:
@@ -292,11 +192,3 @@ def _write(option: str, path: str, data: bytes, status: int) -> int:
         sys.stderr.write(f"ds-doctor: {option} {path}: {e.strerror}\n")
         return status or 3
     return status
-
-
-def _width(default: int = 80) -> int:
-    """Cells of the terminal that standard output is, between 60 and 110; `default` for files and pipes."""
-    try:
-        return min(110, max(60, os.get_terminal_size(1).columns))
-    except OSError:
-        return default

@@ -8,8 +8,9 @@ import click
 
 from ..report import FORMATS
 from . import Usage
-from .judge import Options, run
+from .judge import run
 from .lang import t
+from .look import Options
 
 _MANY: dict[str, Any] = {"multiple": True, "metavar": "PATTERN"}
 

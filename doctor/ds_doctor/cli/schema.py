@@ -5,15 +5,16 @@ from __future__ import annotations
 import click
 import msgspec
 
+from ..report.answer import Answer
 from ..report.document import Report
 from ..snapshot import Snapshot
 from . import put
 from .lang import t
 
-KINDS = {"report": Report, "snapshot": Snapshot}
+KINDS = {"report": Report, "explain": Answer, "snapshot": Snapshot}
 
 
-@click.command("schema", help=t("Print the JSON Schema of a report or snapshot.", "输出报告或快照的 JSON Schema。"))
+@click.command("schema", help=t("Print the JSON Schema of what the program writes.", "输出本程序所写 JSON 的 Schema。"))
 @click.argument("what", type=click.Choice(list(KINDS)))
 def command(what: str) -> int:
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(KINDS[what])}

@@ -10,50 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..model import Lang, Status
-from .document import Report, ResultDoc, StepDoc
-from .layout import cells, pad, printable, table, wrap
-from .words import word
+from .document import Report, ResultDoc
+from .layout import pad, table, wrap
+from .page import LABEL, Page, command, fix, source
 
-_COLOR = {
-    "fail": "1;31",
-    "warn": "1;33",
-    "note": "1;36",
-    "error": "1;35",
-    "unknown": "1;35",
-    "pass": "1;32",
-    "dim": "2",
-}
 _ORDER: tuple[Status, ...] = ("fail", "error", "warn", "note")
-_LABEL = 8  # cells of the label column
-
-
-class _Page:
-    """Lines being written: the language, the width, and whether colour may be used."""
-
-    def __init__(self, lang: Lang, width: int, color: bool) -> None:
-        self.lang = lang
-        self.width = max(40, width)
-        self.color = color
-        self.lines: list[str] = []
-
-    def word(self, key: str, **blanks: object) -> str:
-        return word(key, self.lang, **blanks)
-
-    def paint(self, text: str, color: str) -> str:
-        return f"\x1b[{_COLOR[color]}m{text}\x1b[0m" if self.color else text
-
-    def add(self, line: str = "") -> None:
-        self.lines.append(line)
-
-    def block(self, label: str, text: str, indent: int = 2, color: str | None = None) -> None:
-        """`label` and the text beside it, wrapped under itself."""
-        lead = max(_LABEL, cells(label) + 2)
-        margin = " " * indent
-        for i, line in enumerate(wrap(text, self.width - indent - lead)):
-            head = pad(label if i == 0 else "", lead)
-            if color and i == 0:
-                head = self.paint(head, color)
-            self.add((margin + head + line).rstrip())
 
 
 def render(
@@ -67,7 +28,7 @@ def render(
     **_: Any,
 ) -> str:
     """The page. `verbose` shows every rule; `quiet` only the verdict and what is wrong, nothing at all when all is well."""
-    page = _Page(lang, width, color)
+    page = Page(lang, width, color)
     if quiet and report.exit_code == 0 and not report.counts["warn"]:
         return ""
     _verdict(page, report)
@@ -86,7 +47,7 @@ def render(
     return "\n".join(page.lines) + "\n"
 
 
-def _verdict(page: _Page, report: Report) -> None:
+def _verdict(page: Page, report: Report) -> None:
     counts = page.word("comma").join(
         page.word("n." + s, n=report.counts[s])
         for s in ("fail", "error", "warn", "note", "unknown", "pass", "skip")
@@ -98,7 +59,7 @@ def _verdict(page: _Page, report: Report) -> None:
         page.add("  " + line)
 
 
-def _host(page: _Page, report: Report) -> None:
+def _host(page: Page, report: Report) -> None:
     host, target = report.host, report.target
     where = [
         host.hostname,
@@ -148,7 +109,7 @@ def _host(page: _Page, report: Report) -> None:
         )
 
 
-def _rows(page: _Page, rows: Sequence[Sequence[str]], right: Iterable[int]) -> None:
+def _rows(page: Page, rows: Sequence[Sequence[str]], right: Iterable[int]) -> None:
     for line in table(rows, right):
         page.add("  " + line)
 
@@ -157,8 +118,8 @@ def _gib(mib: int | None) -> str:
     return "?" if mib is None else f"{mib / 1024:.1f} GiB"
 
 
-def _fault(page: _Page, result: ResultDoc, verbose: bool) -> None:
-    page.add(f"{page.paint(pad(page.word(result.status), _LABEL), result.status)}{result.rule}")
+def _fault(page: Page, result: ResultDoc, verbose: bool) -> None:
+    page.add(f"{page.paint(pad(page.word(result.status), LABEL), result.status)}{result.rule}")
     if result.status == "error":
         page.block("", result.reason or result.title)
         return
@@ -173,52 +134,22 @@ def _fault(page: _Page, result: ResultDoc, verbose: bool) -> None:
         page.block("", f"… (+{len(shown) - 5}, -v)")
     if result.why:
         page.block(page.word("why"), result.why)
-    _fix(page, result.fix)
+    fix(page, result.fix)
     if result.verify:
-        _command(page, page.word("verify"), result.verify)
+        command(page, page.word("verify"), result.verify)
     if result.standing:
         basis = page.word("standing." + result.standing)
-        page.block(page.word("known"), page.word("colon").join([basis, *(_source(s) for s in result.sources[:1])]))
+        page.block(page.word("known"), page.word("colon").join([basis, *(source(s) for s in result.sources[:1])]))
     if verbose:
-        for source in result.sources[1:]:
-            page.block("", _source(source))
+        for more in result.sources[1:]:
+            page.block("", source(more))
         for claim in result.claims:
             page.block(page.word("claim"), f"{claim.says} [{page.word('standing.' + claim.standing)}] {claim.truth}")
             if claim.sources:
                 page.block("", page.word("semicolon").join(claim.sources))
 
 
-def _source(source: str) -> str:
-    """A source beside its basis: "measured on a real host: measured: 2x H200" says it twice."""
-    return source.removeprefix("measured: ")
-
-
-def _fix(page: _Page, steps: Sequence[StepDoc]) -> None:
-    label = page.word("fix")
-    for n, step in enumerate(steps, 1):
-        number = f"{n}. " if len(steps) > 1 else ""
-        if step.say is not None:
-            page.block(label, number + step.say)
-        elif step.run is not None:
-            _command(page, label, step.run, number)
-            effects = [
-                page.word("where." + step.where) if step.where else "",
-                page.word("effect." + step.effect) if step.effect else "",
-            ]
-            page.block(
-                "", " " * len(number) + page.word("aside", what=page.word("semicolon").join(e for e in effects if e))
-            )
-        label = ""
-
-
-def _command(page: _Page, label: str, command: str, number: str = "") -> None:
-    """Commands are never wrapped: they are there to be copied."""
-    for i, line in enumerate(command.splitlines() or [""]):
-        lead = number + "$ " if i == 0 else " " * (len(number) + 2)
-        page.add("  " + pad(label if i == 0 else "", _LABEL) + lead + printable(line))
-
-
-def _unjudged(page: _Page, report: Report, quiet: bool) -> None:
+def _unjudged(page: Page, report: Report, quiet: bool) -> None:
     some = [r for r in report.results if r.status == "unknown" and (r.required or not quiet)]
     if some:
         page.add()
@@ -226,7 +157,7 @@ def _unjudged(page: _Page, report: Report, quiet: bool) -> None:
         _by_reason(page, some)
 
 
-def _by_reason(page: _Page, results: Iterable[ResultDoc]) -> None:
+def _by_reason(page: Page, results: Iterable[ResultDoc]) -> None:
     """Each reason once, the rules that it holds for below it."""
     reasons: dict[str, list[str]] = {}
     for r in results:
@@ -239,7 +170,7 @@ def _by_reason(page: _Page, results: Iterable[ResultDoc]) -> None:
             page.add("      " + line)
 
 
-def _rest(page: _Page, report: Report, verbose: bool) -> None:
+def _rest(page: Page, report: Report, verbose: bool) -> None:
     if not any(report.counts[s] for s in ("pass", "skip")):
         return
     page.add()
@@ -262,7 +193,7 @@ def _rest(page: _Page, report: Report, verbose: bool) -> None:
         page.add(page.paint(page.word("more"), "dim"))
 
 
-def _exit(page: _Page, report: Report) -> None:
+def _exit(page: Page, report: Report) -> None:
     if report.exit_code == 1 and not report.counts["fail"]:
         page.add(page.word("exit.1strict"))
         return
@@ -272,7 +203,7 @@ def _exit(page: _Page, report: Report) -> None:
             page.add("  " + line)
 
 
-def _cannot_vouch(page: _Page, report: Report) -> Iterator[str]:
+def _cannot_vouch(page: Page, report: Report) -> Iterator[str]:
     lost = [r.rule for r in report.results if r.required and r.status in ("skip", "unknown", "error")]
     if report.counts["error"]:
         yield page.word("why3.error")

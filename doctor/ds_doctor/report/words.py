@@ -83,6 +83,28 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "colon": (": ", "："),
     "aside": ("({what})", "（{what}）"),
     "more": ("-v lists them", "使用 -v 逐项列出"),
+    "explain.none": ("no known failure is recognised in this text", "在这段文字中没有识别出已知故障"),
+    "explain.note": ("note", "注意"),
+    "explain.also": ("also seen", "另见"),
+    "explain.unsure": ("not sure, likeness {score}", "不确定，相似度 {score}"),
+    "explain.means": ("means", "含义"),
+    "explain.cause": ("cause", "原因"),
+    "explain.claims": ("documents say:", "文档中的说法："),
+    "explain.or": ("or", "或者"),
+    "explain.here": ("here", "本机"),
+    "explain.found": ("FOUND HERE", "本机存在"),
+    "explain.ruled_out": ("ruled out here", "本机已排除"),
+    "explain.unknown": ("cannot tell here", "本机无法判断"),
+    "explain.gpu_elsewhere": (
+        "the log speaks of {there}, this host has {here}: it comes from another host, and what is found here need not be its cause",
+        "日志中的 GPU 是 {there}，而本机是 {here}：日志来自另一台主机，本机上发现的问题未必是其原因",
+    ),
+    "explain.driver_elsewhere": (
+        "the log speaks of driver {there}, this host runs {here}: it comes from another host or an earlier time",
+        "日志中的驱动是 {there}，而本机运行 {here}：日志来自另一台主机或更早的时间",
+    ),
+    "explain.nothing": ("no NVIDIA GPU", "没有 NVIDIA GPU"),
+    "explain.read": ("{mb} MB read", "已读取 {mb} MB"),
     "waiting": ("waiting for {what} ({s} s)", "正在等待 {what}（{s} 秒）"),
 }
 

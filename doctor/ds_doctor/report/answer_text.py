@@ -1,0 +1,83 @@
+"""What `explain` says, for people: what it means, the lines it rests on, each cause with its fix; decides nothing."""
+
+from __future__ import annotations
+
+from ..model import Lang
+from .answer import ARGUMENT, Answer, CauseDoc, EvidenceDoc, MatchDoc
+from .layout import wrap
+from .page import Page, command, fix, source
+
+_COLOR = {"found": "fail", "ruled_out": "pass", "unknown": "dim"}
+MOST_CAUSES = 4  # told in full; the others by name
+MOST_EVIDENCE = 3
+QUOTED = 3  # lines of the page that one quoted line may take
+
+
+def render(answer: Answer, lang: Lang, *, top: int, verbose: bool, color: bool, width: int) -> str:
+    """The page: the best answer in full, the next ones in full up to `top`, the rest by name."""
+    page = Page(lang, width, color)
+    if not answer.matches:
+        return page.word("explain.none") + "\n"
+    if answer.other_host:
+        page.block(page.word("explain.note"), answer.other_host, 0, "note")
+        page.add()
+    for n, match in enumerate(answer.matches[:top], 1):
+        if n > 1:
+            page.add()
+        _match(page, match, n, len(answer.matches[:top]) > 1, verbose)
+    rest = answer.matches[top:]
+    if rest:
+        page.add()
+        page.block(page.word("explain.also"), ", ".join(m.symptom or m.rule or "" for m in rest), 0)
+    return "\n".join(page.lines) + "\n"
+
+
+def _match(page: Page, match: MatchDoc, n: int, numbered: bool, verbose: bool) -> None:
+    sure = "" if match.sure else page.word("aside", what=page.word("explain.unsure", score=f"{match.score:.2f}"))
+    for i, line in enumerate(wrap(f"{match.title} {sure}", page.width - 3)):
+        page.add(page.paint((f"{n}. " if numbered else "") + line if i == 0 else "   " + line, "note"))
+    for e in match.evidence[:MOST_EVIDENCE]:
+        _quote(page, e)
+    single = match.rule is not None
+    page.block(page.word("explain.means"), match.note)
+    shown = match.causes if verbose else match.causes[:MOST_CAUSES]
+    for cause in shown:
+        _cause(page, cause, single, verbose)
+    for cause in match.causes[len(shown) :]:
+        page.block(page.word("explain.or"), f"{cause.title} ({cause.rule})")
+    if match.claims:
+        page.add("  " + page.word("explain.claims"))
+    for claim in match.claims:
+        page.block("-", f"{claim.says} [{page.word('standing.' + claim.standing)}] {claim.truth}", 4)
+        if verbose and claim.sources:
+            page.block("", page.word("semicolon").join(claim.sources), 4)
+
+
+def _quote(page: Page, e: EvidenceDoc) -> None:
+    """A line of the log as it stands there, cut rather than wrapped for ever."""
+    head = f"  {e.source}:{e.line}: " if e.source != ARGUMENT else "  > "
+    lines = wrap(head + e.text, page.width - 4)
+    for i, line in enumerate(lines[:QUOTED]):
+        page.add(
+            page.paint(("  " if i == 0 else "    ") + line + (" …" if i == QUOTED - 1 < len(lines) - 1 else ""), "dim")
+        )
+
+
+def _cause(page: Page, cause: CauseDoc, single: bool, verbose: bool) -> None:
+    if not single:
+        page.block(page.word("explain.cause"), f"{cause.title} ({cause.rule})")
+        page.block("", cause.why)
+    if cause.here is not None:
+        mark = page.word("explain." + cause.here.status)
+        page.block(
+            page.word("explain.here"), f"{mark}{page.word('colon')}{cause.here.title}", 2, _COLOR[cause.here.status]
+        )
+        if cause.here.status == "ruled_out" and not single and not verbose:
+            return
+    fix(page, cause.fix)
+    if cause.verify:
+        command(page, page.word("verify"), cause.verify)
+    basis = page.word("standing." + cause.standing)
+    page.block(page.word("known"), page.word("colon").join([basis, *(source(s) for s in cause.sources[:1])]))
+    for more in cause.sources[1:] if verbose else ():
+        page.block("", source(more))
