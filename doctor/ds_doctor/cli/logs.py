@@ -12,7 +12,8 @@ from typing import IO, Any
 from . import Usage
 from .lang import t
 
-PIECE = 1 << 20
+PIECE = 1 << 18
+ENOUGH = 1 << 18
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"BZh", "bzip2"))
 
 
@@ -117,6 +118,7 @@ def _read(stream: Any, option: str) -> Iterator[bytes]:
     for module, name in (("lzma", "LZMAError"), ("zstandard", "ZstdError")):
         if module in sys.modules:
             errors = (*errors, getattr(sys.modules[module], name))
+    held = b""
     while True:
         try:
             piece = stream.read1(PIECE)  # what came before a break is kept
@@ -128,10 +130,13 @@ def _read(stream: Any, option: str) -> Iterator[bytes]:
                     f"ds-doctor: {option}：数据不完整：{what}；此前的内容已读取\n",
                 )
             )
-            return
+            piece = b""
+        held += piece
+        if held and (len(held) >= ENOUGH or not piece):  # decompressors give small pieces
+            yield held
+            held = b""
         if not piece:
             return
-        yield piece
 
 
 class _Raw(io.RawIOBase):

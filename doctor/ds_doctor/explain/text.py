@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-BLOCK = 1 << 18  # bytes scanned at once: they stay in the processor's cache
+BLOCK = 1 << 18  # bytes of a line that are waited for
 ENOUGH = 64  # bytes that show the encoding
 OVERLAP = 1 << 12  # a line longer than a block is cut; a match over the cut is still found
 _ANSI = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
@@ -20,7 +20,7 @@ _MILD = {"DEBUG": 2, "TRACE": 2, "INFO": 2, "I": 2, "WARNING": 1, "W": 1}
 
 
 def blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Pieces of any size as blocks of whole lines, plain UTF-8 without colours. A line longer than a block is cut."""
+    """Pieces as blocks of whole lines, plain UTF-8 without colours. A line longer than BLOCK is cut."""
     return _lines(_decoded(pieces))
 
 
@@ -64,31 +64,39 @@ def _encoding(start: bytes) -> str | None:
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    rest = bytearray()
+    rest = b""
+    plain = _Plain()
     try:
         for piece in pieces:
-            at = 0
-            while at < len(piece):
-                take = piece[at : at + BLOCK - len(rest)]
-                at += len(take)
-                rest += take
-                if len(rest) >= BLOCK:
-                    end = rest.rfind(b"\n") + 1 or len(rest)
-                    yield _plain(bytes(rest[:end]))
-                    rest = rest[end:] if end < len(rest) or rest.endswith(b"\n") else rest[-OVERLAP:]
+            end = piece.rfind(b"\n") + 1
+            if end:
+                yield plain(rest + piece[:end] if rest else piece[:end])
+                rest = piece[end:]
+            else:
+                rest += piece
+            if len(rest) >= BLOCK:
+                yield plain(rest)
+                rest = rest[-OVERLAP:]
     except KeyboardInterrupt:  # a stream that has no end: what came of it is still looked at
-        yield _plain(bytes(rest))
+        yield plain(rest)
         raise
     if rest:
-        yield _plain(bytes(rest))
+        yield plain(rest)
 
 
-def _plain(block: bytes) -> bytes:
-    if b"\x1b" in block:
-        block = _ANSI.sub(b"", block)
-    if block.lstrip()[:1] == b"{" or b'\n{"' in block:
-        return b"\n".join(_unwrapped(line) for line in block.split(b"\n"))
-    return block
+class _Plain:
+    """Blocks without colours and without the JSON that a container runtime or shipper wrapped every line in."""
+
+    def __init__(self) -> None:
+        self._first = True
+
+    def __call__(self, block: bytes) -> bytes:
+        if b"\x1b" in block:
+            block = _ANSI.sub(b"", block)
+        # A wrapped log is wrapped throughout; only its head may hold other lines. Looking for it everywhere takes a while.
+        wrapped = block[:64].lstrip()[:1] == b"{" or (self._first and b'\n{"' in block)
+        self._first = False
+        return b"\n".join(_unwrapped(line) for line in block.split(b"\n")) if wrapped else block
 
 
 def _unwrapped(line: bytes) -> bytes:
