@@ -8,6 +8,11 @@ import io
 import itertools
 import json
 import lzma
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -149,3 +154,21 @@ def test_blocks_lose_nothing() -> None:
     data = b"".join(b"%d\n" % i for i in range(200_000))
     stream = io.BytesIO(data)
     assert b"".join(blocks(iter(lambda: stream.read(70_001), b""))) == data
+
+
+def test_ctrl_c_prints_what_was_found_so_far() -> None:
+    """A stream without an end is broken off by hand."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "ds_doctor", "explain", "-", "--no-here"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as one:
+        assert one.stdin is not None and one.stdout is not None
+        one.stdin.write(b"Error: Flash Download failed - Target DLL has been cancelled\n")
+        one.stdin.flush()
+        time.sleep(1.0)
+        os.kill(one.pid, signal.SIGINT)
+        out = one.stdout.read().decode()
+        assert one.wait(timeout=20) == 130
+    assert "Keil" in out

@@ -27,21 +27,20 @@ def blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def _decoded(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """UTF-16 and UTF-32 as UTF-8; everything else as it is."""
     stream = iter(pieces)
-    first = next(stream, b"")
-    while first and len(first) < ENOUGH:
-        more = next(stream, b"")
-        if not more:
-            break
-        first += more
+    first = b""
+    stopped: KeyboardInterrupt | None = None
+    try:
+        while len(first) < ENOUGH and (more := next(stream, b"")):
+            first += more
+    except KeyboardInterrupt as e:
+        stopped = e
     name = _encoding(first)
-    if name is None:
-        yield first.removeprefix(codecs.BOM_UTF8)
-        yield from stream
-        return
-    decoder = codecs.getincrementaldecoder(name)("replace")
-    yield decoder.decode(first).lstrip("\ufeff").encode("utf-8", "replace")
+    decoder = codecs.getincrementaldecoder(name)("replace") if name is not None else None
+    yield decoder.decode(first).lstrip("\ufeff").encode() if decoder else first.removeprefix(codecs.BOM_UTF8)
+    if stopped is not None:
+        raise stopped
     for piece in stream:
-        yield decoder.decode(piece).encode("utf-8", "replace")
+        yield decoder.decode(piece).encode("utf-8", "replace") if decoder else piece
 
 
 def _encoding(start: bytes) -> str | None:
