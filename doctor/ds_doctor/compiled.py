@@ -13,10 +13,34 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from .catalogue import Catalogue, CatalogueError, Cause, Claim, Phrases, Rule, Signs, Step, Symptom, Text, parse
+from .catalogue import (
+    Catalogue,
+    CatalogueError,
+    Cause,
+    Claim,
+    Documented,
+    Phrases,
+    Rule,
+    Signs,
+    Step,
+    Symptom,
+    Text,
+    parse,
+)
 
 RULES_LIMIT = 16 << 20
-KINDS: tuple[type[msgspec.Struct], ...] = (Text, Step, Claim, Phrases, Signs, Rule, Cause, Symptom, Catalogue)
+KINDS: tuple[type[msgspec.Struct], ...] = (
+    Text,
+    Step,
+    Claim,
+    Phrases,
+    Signs,
+    Rule,
+    Cause,
+    Symptom,
+    Documented,
+    Catalogue,
+)
 _SIGNS = ("match", "also", "unless", "seen", "phrases", "tier", "over")
 _NO_SIGNS = Signs()
 
@@ -82,16 +106,15 @@ def load(folder: str, env: Mapping[str, str]) -> Catalogue:
     return load_form(folder, env, RULES).catalogue
 
 
+def load_whole(folder: str) -> Catalogue:
+    """The catalogue with everything in it, read from the TOML: for lists and pages, which nobody waits for."""
+    path, data = _toml(folder)
+    return parse(data, path)
+
+
 def load_form(folder: str, env: Mapping[str, str], form: Form[C]) -> C:
     """A form of the catalogue of the package in `folder`; CatalogueError as for `load`."""
-    path = os.path.join(folder, "rules.toml")
-    try:
-        with open(path, "rb") as f:
-            data = f.read(RULES_LIMIT + 1)
-    except OSError as e:
-        raise CatalogueError(f"{path}: {e.strerror}") from None
-    if len(data) > RULES_LIMIT:
-        raise CatalogueError(f"{path}: larger than {RULES_LIMIT >> 20} MiB")
+    path, data = _toml(folder)
     want = digest(data, form.of)
     cache = cache_folder(env)
     stem, dot, ending = form.name.partition(".")
@@ -104,6 +127,18 @@ def load_form(folder: str, env: Mapping[str, str], form: Form[C]) -> C:
     if kept is not None and cache is not None:
         _keep(cache, kept, msgspec.json.encode(made))
     return made
+
+
+def _toml(folder: str) -> tuple[str, bytes]:
+    path = os.path.join(folder, "rules.toml")
+    try:
+        with open(path, "rb") as f:
+            data = f.read(RULES_LIMIT + 1)
+    except OSError as e:
+        raise CatalogueError(f"{path}: {e.strerror}") from None
+    if len(data) > RULES_LIMIT:
+        raise CatalogueError(f"{path}: larger than {RULES_LIMIT >> 20} MiB")
+    return path, data
 
 
 def _from_compiled(path: str | None, want: str, kind: type[C]) -> C | None:

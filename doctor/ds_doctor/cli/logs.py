@@ -12,7 +12,8 @@ from typing import IO, Any
 from . import Usage
 from .lang import t
 
-PIECE = 1 << 20
+PIECE = 1 << 18
+ENOUGH = 1 << 18
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"BZh", "bzip2"))
 
 
@@ -80,6 +81,8 @@ class _Joined:
             return start
         return self._raw.read(n) or b""
 
+    read1 = read
+
 
 def _opened(stream: Any, name: str, option: str) -> Any:
     whole: Any = io.BufferedReader(_Raw(stream), PIECE)
@@ -104,7 +107,8 @@ def _opened(stream: Any, name: str, option: str) -> Any:
                 f"{option}：读取 .zst 需安装 zstandard（pip install zstandard），或使用 zstd -dc … | ds-doctor explain -",
             )
         ) from None
-    return zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(whole, read_across_frames=True)
+    reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(whole, read_across_frames=True)
+    return io.BufferedReader(reader, PIECE)
 
 
 def _read(stream: Any, option: str) -> Iterator[bytes]:
@@ -114,9 +118,10 @@ def _read(stream: Any, option: str) -> Iterator[bytes]:
     for module, name in (("lzma", "LZMAError"), ("zstandard", "ZstdError")):
         if module in sys.modules:
             errors = (*errors, getattr(sys.modules[module], name))
+    held = b""
     while True:
         try:
-            piece = stream.read(PIECE)
+            piece = stream.read1(PIECE)  # what came before a break is kept
         except errors as e:
             what = getattr(e, "strerror", None) or e
             sys.stderr.write(
@@ -125,10 +130,13 @@ def _read(stream: Any, option: str) -> Iterator[bytes]:
                     f"ds-doctor: {option}：数据不完整：{what}；此前的内容已读取\n",
                 )
             )
-            return
+            piece = b""
+        held += piece
+        if held and (len(held) >= ENOUGH or not piece):  # decompressors give small pieces
+            yield held
+            held = b""
         if not piece:
             return
-        yield piece
 
 
 class _Raw(io.RawIOBase):

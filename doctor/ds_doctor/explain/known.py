@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from ..catalogue import Catalogue, together
 from ..compiled import KINDS, Compiled, Form, load_form
 from .index import Entry, Index, build
@@ -17,7 +19,7 @@ class Known(Compiled, frozen=True):
 
 
 def _make(mark: str, catalogue: Catalogue) -> Known:
-    return Known(mark, catalogue, build(catalogue))
+    return Known(mark, msgspec.structs.replace(catalogue, claim={}), build(catalogue))
 
 
 KNOWN = Form("known.json", Known, (*KINDS, Entry, Index), _make)

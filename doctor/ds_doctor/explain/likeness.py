@@ -25,13 +25,14 @@ MOST_LINES = 60
 def alike(index: Index, text: str, most: int = 8) -> list[Match]:
     """The entries whose phrases are like the text, best first, those worth showing only."""
     lines = [line for line in text.splitlines() if line.strip()]
-    if len(lines) <= 3:
-        asked = [" ".join(lines), *lines] if len(lines) > 1 else lines
-    else:  # a log: only what complains speaks of a fault
+    asked = lines
+    if len(lines) > 1:  # a log: only what complains speaks of a fault
         asked = [line for line in lines if _ERROR.search(line)][-MOST_LINES:]
+        if asked and len(lines) <= 3:
+            asked.append(" ".join(lines))
     best: dict[int, float] = {}
     for line in asked:
-        for entry, score in _scores(index, line).items():
+        for entry, score in scores(index, line).items():
             best[entry] = max(best.get(entry, 0.0), score)
     order = sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))
     return [
@@ -41,7 +42,8 @@ def alike(index: Index, text: str, most: int = 8) -> list[Match]:
     ]
 
 
-def _scores(index: Index, text: str) -> dict[int, float]:
+def scores(index: Index, text: str, without: int = -1) -> dict[int, float]:
+    """Entry -> how like it the text is, from 0 to 1; the phrase `without` is not looked at."""
     asked = tokens(text)[:80]
     if not asked:
         return {}
@@ -66,7 +68,7 @@ def _scores(index: Index, text: str) -> dict[int, float]:
             common[p] = common.get(p, 0.0) + rare
     best: dict[int, float] = {}
     for p, shared in common.items():
-        if not index.weight[p]:
+        if not index.weight[p] or p == without:
             continue
         asked_share, phrase_share = shared / total, shared / index.weight[p]
         score = index.worth[p] * (asked_share * phrase_share) ** 0.5

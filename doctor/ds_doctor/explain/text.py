@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-BLOCK = 1 << 18  # bytes scanned at once: they stay in the processor's cache
+BLOCK = 1 << 18  # bytes of a line that are waited for
+ENOUGH = 64  # bytes that show the encoding
 OVERLAP = 1 << 12  # a line longer than a block is cut; a match over the cut is still found
 _ANSI = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _ANSI_JSON = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
@@ -19,28 +20,27 @@ _MILD = {"DEBUG": 2, "TRACE": 2, "INFO": 2, "I": 2, "WARNING": 1, "W": 1}
 
 
 def blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Pieces of any size as blocks of whole lines, plain UTF-8 without colours. A line longer than a block is cut."""
+    """Pieces as blocks of whole lines, plain UTF-8 without colours. A line longer than BLOCK is cut."""
     return _lines(_decoded(pieces))
 
 
 def _decoded(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """UTF-16 and UTF-32 as UTF-8; everything else as it is."""
     stream = iter(pieces)
-    first = next(stream, b"")
-    while first and len(first) < 4:
-        more = next(stream, b"")
-        if not more:
-            break
-        first += more
+    first = b""
+    stopped: KeyboardInterrupt | None = None
+    try:
+        while len(first) < ENOUGH and (more := next(stream, b"")):
+            first += more
+    except KeyboardInterrupt as e:
+        stopped = e
     name = _encoding(first)
-    if name is None:
-        yield first.removeprefix(codecs.BOM_UTF8)
-        yield from stream
-        return
-    decoder = codecs.getincrementaldecoder(name)("replace")
-    yield decoder.decode(first).lstrip("\ufeff").encode("utf-8", "replace")
+    decoder = codecs.getincrementaldecoder(name)("replace") if name is not None else None
+    yield decoder.decode(first).lstrip("\ufeff").encode() if decoder else first.removeprefix(codecs.BOM_UTF8)
+    if stopped is not None:
+        raise stopped
     for piece in stream:
-        yield decoder.decode(piece).encode("utf-8", "replace")
+        yield decoder.decode(piece).encode("utf-8", "replace") if decoder else piece
 
 
 def _encoding(start: bytes) -> str | None:
@@ -64,31 +64,38 @@ def _encoding(start: bytes) -> str | None:
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     rest = b""
-    for piece in pieces:
-        at = 0
-        while at < len(piece):
-            take = piece[at : at + BLOCK - len(rest)] if len(rest) < BLOCK else b""
-            at += len(take)
-            rest += take
-            if len(rest) < BLOCK:
-                break
-            end = rest.rfind(b"\n") + 1
+    plain = _Plain()
+    try:
+        for piece in pieces:
+            end = piece.rfind(b"\n") + 1
             if end:
-                yield _plain(rest[:end])
-                rest = rest[end:]
+                yield plain(rest + piece[:end] if rest else piece[:end])
+                rest = piece[end:]
             else:
-                yield _plain(rest)
+                rest += piece
+            if len(rest) >= BLOCK:
+                yield plain(rest)
                 rest = rest[-OVERLAP:]
+    except KeyboardInterrupt:  # a stream that has no end: what came of it is still looked at
+        yield plain(rest)
+        raise
     if rest:
-        yield _plain(rest)
+        yield plain(rest)
 
 
-def _plain(block: bytes) -> bytes:
-    if b"\x1b" in block:
-        block = _ANSI.sub(b"", block)
-    if block.lstrip()[:1] == b"{" or b'\n{"' in block:
-        return b"\n".join(_unwrapped(line) for line in block.split(b"\n"))
-    return block
+class _Plain:
+    """Blocks without colours and without the JSON that a container runtime or shipper wrapped every line in."""
+
+    def __init__(self) -> None:
+        self._first = True
+
+    def __call__(self, block: bytes) -> bytes:
+        if b"\x1b" in block:
+            block = _ANSI.sub(b"", block)
+        # A wrapped log is wrapped throughout; only its head may hold other lines. Looking for it everywhere takes a while.
+        wrapped = block[:64].lstrip()[:1] == b"{" or (self._first and b'\n{"' in block)
+        self._first = False
+        return b"\n".join(_unwrapped(line) for line in block.split(b"\n")) if wrapped else block
 
 
 def _unwrapped(line: bytes) -> bytes:

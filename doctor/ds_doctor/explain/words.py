@@ -16,6 +16,7 @@ _NOISE = re.compile(
       | \b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b | (?<![\w.])/[\w.+-]+(?:/[\w.+-]*)+""",
     re.VERBOSE | re.IGNORECASE,
 )
+_COUNT = re.compile(r"\d{1,2}\Z|\d+\.\d+|\d{5,}\Z")  # an amount; 803, 504 or 4090 may be a code or a name
 _STOP = frozenset(
     [
         "a",

@@ -48,9 +48,9 @@ def _match(page: Page, match: MatchDoc, n: int, numbered: bool, verbose: bool) -
     if match.claims:
         page.add("  " + page.word("explain.claims"))
     for claim in match.claims:
-        page.block("-", f"{claim.says} [{page.word('standing.' + claim.standing)}] {claim.truth}", 4)
+        page.block("-", f"{claim.says} [{page.word('standing.' + claim.standing)}] {claim.truth}", 4, lead=2)
         if verbose and claim.sources:
-            page.block("", page.word("semicolon").join(claim.sources), 4)
+            page.block("", page.word("semicolon").join(claim.sources), 4, lead=2)
 
 
 def _quote(page: Page, e: EvidenceDoc) -> None:

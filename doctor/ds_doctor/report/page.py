@@ -39,9 +39,9 @@ class Page:
     def add(self, line: str = "") -> None:
         self.lines.append(line)
 
-    def block(self, label: str, text: str, indent: int = 2, color: str | None = None) -> None:
-        """`label` and the text beside it, wrapped under itself."""
-        lead = max(LABEL, cells(label) + 2)
+    def block(self, label: str, text: str, indent: int = 2, color: str | None = None, lead: int = LABEL) -> None:
+        """`label` and the text beside it, wrapped under itself, at least `lead` cells from the label's beginning."""
+        lead = max(lead, cells(label) + 2) if lead == LABEL else lead
         margin = " " * indent
         for i, line in enumerate(wrap(text, self.width - indent - lead)):
             head = pad(label if i == 0 else "", lead)
