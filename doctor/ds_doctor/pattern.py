@@ -179,6 +179,22 @@ def literals(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(r.encode().lower().decode() for r in best))
 
 
+def loose(text: str) -> str:
+    """The pattern over bytes: it matches wherever the pattern over characters does, of which one is up to four bytes."""
+    out = ""
+    for token in _tokens(text):
+        many = token.kind == "dot" or (token.kind == "escape" and token.text[1] in "SDW")
+        if token.kind == "set" and (token.text.startswith("[^") or not token.text.isascii()):
+            many = True
+        if not many:
+            out += token.text + token.count
+        elif token.count in ("*", "+"):
+            out += "." + token.count
+        else:
+            out += {"": ".{1,4}", "?": ".{0,4}"}.get(token.count, ".*")
+    return out
+
+
 class Matcher:
     """One pattern, ready to be tried on lines."""
 

@@ -8,17 +8,19 @@ literals at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
-from ..pattern import Matcher
+from ..pattern import Matcher, loose
 from .text import mildness
 
 KEEP = 3  # lines kept for a pattern
 WINDOW = 4000  # characters of a line that a pattern is tried on: what a match may stretch over
 SHOWN = 400  # characters of a line that are quoted
 SHORT = 20_000  # bytes of a block that are not worth a look at its words first
+NOISY = 200  # lines that hold a pattern's literal and not the pattern, after which the whole pattern is looked for
 THREADS = 2  # Hyperscan lets go of the interpreter; reading and counting keep a third one busy
 SMALL = 4 << 20  # bytes after which the fast scanner is worth its start
 # What must not be repeated, wherever it stood: tokens, keys, passwords in addresses.
@@ -29,7 +31,15 @@ _SECRET = re.compile(
 )
 _LETTERS = re.compile(rb"[a-z]{3,}")
 Literals = Sequence[bytes]
-Scanner = Callable[[Iterable[bytes]], Iterator[tuple[bytes, list[int]]]]
+
+
+class Seen(msgspec.Struct):
+    """A block, the literals in it, the narrowed patterns in it, and which were narrowed when it was read."""
+
+    block: bytes
+    literals: list[int]
+    patterns: list[int] = []
+    narrowed: frozenset[int] = frozenset()
 
 
 class Hit(msgspec.Struct, frozen=True, order=True):
@@ -54,6 +64,7 @@ class Scan:
         self.hits: Hits = {}
         self.size = 0
         self._patterns = patterns
+        self._runs = literals
         self._of: dict[bytes, list[int]] = {}
         for number, runs in enumerate(literals):
             for run in runs:
@@ -61,8 +72,18 @@ class Scan:
         self._literals = tuple(self._of)
         self._matchers: dict[int, Matcher] = {}
         self._full: set[int] = set()
+        self._tries: dict[int, int] = {}
         self._fast = fast
-        self._scanner: Scanner = (hyperscanner(self._literals) if fast else None) or plain_scanner(self._literals)
+        self._scanner: Plain | Fast = Plain(self._literals)
+        if fast:
+            self._speed_up()
+
+    def _speed_up(self) -> None:
+        self._fast = True
+        try:
+            self._scanner = Fast(self._literals)
+        except (ImportError, OSError):
+            pass
 
     def read(self, source: int, blocks: Iterable[bytes]) -> Iterator[int]:
         """Scan one text; gives the number of bytes after each block, for whoever shows progress."""
@@ -70,17 +91,16 @@ class Scan:
         stream = iter(blocks)
         while True:
             first = list(self._few(stream)) if self._fast is None else stream
-            for block, found in self._scanner(first):
-                if found:
-                    self._confirm(source, line, block, found)
-                line += block.count(b"\n")
-                self.size += len(block)
-                yield len(block)
+            for seen in self._scanner(first):
+                if seen.literals or seen.patterns:
+                    self._confirm(source, line, seen)
+                line += seen.block.count(b"\n")
+                self.size += len(seen.block)
+                yield len(seen.block)
             if self._fast is not None or not first:
                 return
             if self.size > SMALL:
-                self._fast = True
-                self._scanner = hyperscanner(self._literals) or self._scanner
+                self._speed_up()
 
     def _few(self, stream: Iterator[bytes]) -> Iterator[bytes]:
         """The next block while the text may still turn out to be short."""
@@ -88,14 +108,16 @@ class Scan:
         if block is not None:
             yield block
 
-    def _confirm(self, source: int, line: int, block: bytes, found: list[int]) -> None:
-        """Look closely at the patterns whose literals are in the block."""
-        lower = block.lower()
-        for number in found:
-            literal = self._literals[number]
-            for p in self._of[literal]:
+    def _confirm(self, source: int, line: int, seen: Seen) -> None:
+        """Look closely at the patterns that may be in the block."""
+        todo = [(p, self._literals[i]) for i in seen.literals for p in self._of[self._literals[i]]]
+        todo = [(p, literal) for p, literal in todo if p not in seen.narrowed and p not in self._full]
+        todo += [(p, run.encode()) for p in seen.patterns for run in self._runs[p]]
+        if todo:
+            lower = seen.block.lower()
+            for p, literal in todo:
                 if p not in self._full:
-                    self._look(p, literal, source, line, block, lower)
+                    self._look(p, literal, source, line, seen.block, lower)
 
     def _look(self, p: int, literal: bytes, source: int, first: int, block: bytes, lower: bytes) -> None:
         """Try the pattern on the lines of the block that hold its literal."""
@@ -121,6 +143,10 @@ class Scan:
                 if len(kept) >= KEEP:
                     self._full.add(p)
                     return
+            else:
+                self._tries[p] = tries = self._tries.get(p, 0) + 1
+                if tries == NOISY:
+                    self._scanner.narrow(p, self._patterns[p])
             # A long line is looked at in windows, each once.
             at = lower.find(literal, end if end <= at + WINDOW else at + WINDOW // 2)
 
@@ -141,61 +167,88 @@ def masked(text: str) -> str:
     return _SECRET.sub(lambda m: (m[1] or "") + "***", text)
 
 
-def plain_scanner(literals: Literals) -> Scanner:
+class Plain:
     """Which literals are in each block, with Python alone: a literal is looked for only where its longest word is."""
-    words = [max(_LETTERS.findall(literal), key=len, default=b"") for literal in literals]
 
-    def scan(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, list[int]]]:
+    def __init__(self, literals: Literals) -> None:
+        self._literals = literals
+        self._words = [max(_LETTERS.findall(literal), key=len, default=b"") for literal in literals]
+
+    def __call__(self, blocks: Iterable[bytes]) -> Iterator[Seen]:
         for block in blocks:
             lower = block.lower()
             if len(block) < SHORT:
-                yield block, [i for i, literal in enumerate(literals) if literal in lower]
+                yield Seen(block, [i for i, literal in enumerate(self._literals) if literal in lower])
                 continue
             there = b" ".join(set(_LETTERS.findall(lower)))
-            yield block, [i for i, literal in enumerate(literals) if words[i] in there and literal in lower]
+            words = self._words
+            yield Seen(block, [i for i, x in enumerate(self._literals) if words[i] in there and x in lower])
 
-    return scan
+    def narrow(self, number: int, text: str) -> None:
+        """Look for the whole pattern from now on, since its literal is everywhere; here that cannot be done."""
 
 
-def hyperscanner(literals: Literals) -> Scanner | None:
-    """The same with all literals in one automaton, on several processors; None where Hyperscan is not to be had."""
-    try:
+class Fast:
+    """The same with all literals in one automaton, on several processors."""
+
+    def __init__(self, literals: Literals) -> None:
+        """ImportError where Hyperscan is not installed, OSError where it does not run."""
         import hyperscan
-    except ImportError:
-        return None
-    import threading
-    from collections import deque
-    from concurrent.futures import Future, ThreadPoolExecutor
 
-    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    flags = hyperscan.HS_FLAG_CASELESS | hyperscan.HS_FLAG_SINGLEMATCH
-    try:
-        database.compile(
-            expressions=[b"".join(b"\\x%02x" % c for c in literal) for literal in literals],
-            ids=list(range(len(literals))),
-            flags=[flags] * len(literals),
-        )
-        first = hyperscan.Scratch(database)
-    except hyperscan.HyperscanError:  # a processor without SSSE3
-        return None
-    own = threading.local()
+        self._hyperscan = hyperscan
+        try:
+            # Each byte is written in hexadecimal: a literal holds no operators.
+            self._first = self._database({i: b"".join(b"\\x%02x" % c for c in x) for i, x in enumerate(literals)})
+        except hyperscan.HyperscanError as e:  # a processor without SSSE3
+            raise OSError(str(e)) from None
+        self._narrowed: dict[int, bytes] = {}
+        self._second: Any = None
 
-    def search(block: bytes) -> tuple[bytes, list[int]]:
-        if not hasattr(own, "scratch"):
-            own.scratch = first.clone()
-        found: list[int] = []
-        database.scan(block, match_event_handler=lambda number, *_: found.append(number), scratch=own.scratch)
-        return block, sorted(found)
+    def _database(self, expressions: dict[int, bytes]) -> Any:
+        made = self._hyperscan.Database(mode=self._hyperscan.HS_MODE_BLOCK)
+        flags = self._hyperscan.HS_FLAG_CASELESS | self._hyperscan.HS_FLAG_SINGLEMATCH
+        made.compile(expressions=list(expressions.values()), ids=list(expressions), flags=[flags] * len(expressions))
+        return made, self._hyperscan.Scratch(made)
 
-    def scan(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, list[int]]]:
-        waiting: deque[Future[tuple[bytes, list[int]]]] = deque()
-        pool = ThreadPoolExecutor(THREADS)
-        for block in blocks:
-            waiting.append(pool.submit(search, block))
-            if len(waiting) > 2 * THREADS:
+    def narrow(self, number: int, text: str) -> None:
+        """As `Plain.narrow`."""
+        wanted = {**self._narrowed, number: loose(text).encode()}
+        try:
+            second = self._database(wanted)
+        except self._hyperscan.HyperscanError:  # too large a pattern for it
+            return
+        self._narrowed = wanted
+        self._second = (*second, frozenset(wanted))
+
+    def __call__(self, blocks: Iterable[bytes]) -> Iterator[Seen]:
+        import threading
+        from collections import deque
+        from concurrent.futures import Future, ThreadPoolExecutor
+
+        own = threading.local()
+
+        def search(block: bytes) -> Seen:
+            second = self._second  # as it is now: it may be another one before this block is looked at
+            literals = self._scan(self._first, block, own, "first")
+            if second is None:
+                return Seen(block, literals)
+            return Seen(block, literals, self._scan(second, block, own, "second"), second[2])
+
+        waiting: deque[Future[Seen]] = deque()
+        with ThreadPoolExecutor(THREADS) as pool:
+            for block in blocks:
+                waiting.append(pool.submit(search, block))
+                if len(waiting) > 2 * THREADS:
+                    yield waiting.popleft().result()
+            while waiting:
                 yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-        pool.shutdown()
 
-    return scan
+    def _scan(self, database: Any, block: bytes, own: Any, name: str) -> list[int]:
+        made, scratch = database[:2]
+        kept = getattr(own, name, (None, None))
+        if kept[0] is not made:  # a scratch belongs to one thread and one database
+            kept = (made, scratch.clone())
+            setattr(own, name, kept)
+        found: list[int] = []
+        made.scan(block, match_event_handler=lambda number, *_: found.append(number), scratch=kept[1])
+        return sorted(found)
