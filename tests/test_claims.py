@@ -74,7 +74,7 @@ def test_every_citation_names_a_seed_and_its_section() -> None:
 def test_the_citation_is_a_source_and_not_part_of_the_sentence() -> None:
     for name, claim in claims():
         for lang in LANGS:
-            assert "seed 0" not in claim.says.say(lang) + claim.truth.say(lang), name
+            assert "seed 0" not in claim.says.plain(lang) + claim.truth.plain(lang), name
 
 
 def test_what_is_refuted_has_a_source_that_is_no_seed() -> None:
@@ -141,17 +141,22 @@ def test_a_reader_sees_claim_standing_truth_and_sources_under_a_finding(lang: La
     claims = rules()["driver-too-old"].claims
     assert claims
     for claim in claims:
-        parts = (claim.says.say(lang), word("standing." + claim.standing, lang), claim.truth.say(lang), *claim.sources)
+        parts = (
+            claim.says.plain(lang),
+            word("standing." + claim.standing, lang),
+            claim.truth.plain(lang),
+            *claim.sources,
+        )
         for part in parts:
             assert "".join(part.split()) in wordy
-        assert "".join(claim.says.say(lang).split()) not in short
+        assert "".join(claim.says.plain(lang).split()) not in short
 
 
 @pytest.mark.parametrize("lang", LANGS)
 def test_json_carries_the_claims_of_every_rule(lang: Lang) -> None:
     (result,) = json.loads(render("json", report(lang, [broken("shm-too-small")]), lang))["results"]
     assert [(c["says"], c["standing"], c["truth"], tuple(c["sources"])) for c in result["claims"]] == [
-        (c.says.say(lang), c.standing, c.truth.say(lang), c.sources) for c in rules()["shm-too-small"].claims
+        (c.says.plain(lang), c.standing, c.truth.plain(lang), c.sources) for c in rules()["shm-too-small"].claims
     ]
 
 

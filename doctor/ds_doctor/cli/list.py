@@ -90,12 +90,12 @@ def _rules(doctor: engine.Doctor, lang: Lang) -> list[dict[str, Any]]:
 
 def _symptoms(whole: Catalogue, lang: Lang) -> list[dict[str, Any]]:
     return [
-        {"symptom": name, "title": s.title.say(lang), "causes": list(s.causes)} for name, s in whole.symptom.items()
+        {"symptom": name, "title": s.title.plain(lang), "causes": list(s.causes)} for name, s in whole.symptom.items()
     ]
 
 
 def _causes(whole: Catalogue, lang: Lang) -> list[dict[str, Any]]:
-    return [{"cause": name, "standing": c.standing, "title": c.title.say(lang)} for name, c in whole.cause.items()]
+    return [{"cause": name, "standing": c.standing, "title": c.title.plain(lang)} for name, c in whole.cause.items()]
 
 
 def _claims(whole: Catalogue, lang: Lang) -> list[dict[str, Any]]:
@@ -104,9 +104,9 @@ def _claims(whole: Catalogue, lang: Lang) -> list[dict[str, Any]]:
     for kind in (whole.rule, whole.cause, whole.symptom):
         for name, entry in kind.items():
             for claim in entry.claims:
-                rows.append(_claim(name, claim.standing, claim.says.say(lang), claim.truth.say(lang), (name,)))
+                rows.append(_claim(name, claim.standing, claim.says.plain(lang), claim.truth.plain(lang), (name,)))
     for name, one in whole.claim.items():
-        rows.append(_claim(name, one.standing, one.says.say(lang), one.truth.say(lang), one.where))
+        rows.append(_claim(name, one.standing, one.says.plain(lang), one.truth.plain(lang), one.where))
     return rows
 
 

@@ -108,8 +108,8 @@ def match_doc(
         rule=None if isinstance(entry, Symptom) else name,
         score=score,
         sure=sure,
-        title=own.title if own is not None else _open(entry.title, lang),
-        note=_open(entry.note, lang) if isinstance(entry, Symptom) else own.why if own is not None else "",
+        title=own.title if own is not None else entry.title.plain(lang),
+        note=entry.note.plain(lang) if isinstance(entry, Symptom) else own.why if own is not None else "",
         causes=tuple(causes),
         claims=tuple(claim_doc(c, lang) for c in entry.claims),
         evidence=evidence,
@@ -120,7 +120,7 @@ def match_doc(
 
 def claim_doc(claim: Claim, lang: Lang) -> ClaimDoc:
     return ClaimDoc(
-        says=claim.says.say(lang), standing=claim.standing, truth=claim.truth.say(lang), sources=claim.sources
+        says=claim.says.plain(lang), standing=claim.standing, truth=claim.truth.plain(lang), sources=claim.sources
     )
 
 
@@ -130,11 +130,17 @@ def _open(text: Text, lang: Lang) -> str:
     return fill(said, dict.fromkeys(blanks(said), LEFT_OPEN))
 
 
-def _step(step: Step, lang: Lang) -> StepDoc:
-    run = step.run
-    if run is not None:  # a command to be copied names what must be put in
-        run = fill(run, {b: f"<{b.upper()}>" for b in blanks(run)})
-    return StepDoc(say=_open(step.say, lang) if step.say else None, run=run, where=step.where, effect=step.effect)
+def _to_fill(command: str) -> str:
+    """A command to be copied names what must be put in."""
+    return fill(command, {b: f"<{b.upper()}>" for b in blanks(command)})
+
+
+def _step(step: Step, lang: Lang, open_: bool) -> StepDoc:
+    """A step of a rule has blanks that only a check fills; one of a cause has none."""
+    words = _open if open_ else Text.plain
+    say = words(step.say, lang) if step.say is not None else None
+    run = step.run and (_to_fill(step.run) if open_ else step.run)
+    return StepDoc(say=say, run=run, where=step.where, effect=step.effect)
 
 
 def _cause(name: str, catalogue: Catalogue, lang: Lang, here: Here | None, target: TargetDoc) -> CauseDoc:
@@ -147,11 +153,12 @@ def _cause(name: str, catalogue: Catalogue, lang: Lang, here: Here | None, targe
         told = result_doc(result, catalogue, lang, False, target)
         title, why, fix, verify = told.title, told.why or "", told.fix, told.verify
     else:
-        title, why = _open(named, lang), _open(entry.why, lang)
-        fix = tuple(_step(s, lang) for s in entry.fix)
-        verify = fill(entry.verify, {b: f"<{b.upper()}>" for b in blanks(entry.verify)}) if entry.verify else None
-        if verify is None and rule is not None:
-            verify = f"ds-doctor run --only {name}"
+        say = _open if rule is not None else Text.plain
+        title, why = say(named, lang), say(entry.why, lang)
+        fix = tuple(_step(s, lang, rule is not None) for s in entry.fix)
+        verify = entry.verify
+        if rule is not None:
+            verify = _to_fill(verify) if verify is not None else f"ds-doctor run --only {name}"
     return CauseDoc(
         rule=name,
         title=title,

@@ -173,7 +173,7 @@ def result_doc(result: Result, catalogue: Catalogue, lang: Lang, required: bool,
         standing=rule.standing if rule else None,
         sources=rule.sources if rule else (),
         claims=tuple(
-            ClaimDoc(says=c.says.say(lang), standing=c.standing, truth=c.truth.say(lang), sources=c.sources)
+            ClaimDoc(says=c.says.plain(lang), standing=c.standing, truth=c.truth.plain(lang), sources=c.sources)
             for c in (rule.claims if rule else ())
         ),
         findings=findings,
