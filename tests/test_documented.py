@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 
 import msgspec
 import pytest
 
+from ds_doctor.catalogue import Claim, parse
 from support import FIXTURES
-from test_signatures import all_known, entries, explained
+from test_claims import BAD_ADVICE, CITED, SEEDS
+from test_signatures import CHECKS, all_known, entries, explained
 
 
 class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,3 +57,60 @@ def test_the_message_that_no_engine_prints_leads_with_what_it_is() -> None:
     symptom = all_known().catalogue.symptom["flash-download-failed"]
     for words in (symptom.title.en, symptom.title.zh):
         assert "Keil" in words
+
+
+def claims() -> list[tuple[str, Claim]]:
+    return [(name, claim) for name, entry in entries().items() for claim in entry.claims]
+
+
+def test_every_claim_cites_the_document_that_makes_it_and_whoever_refutes_it() -> None:
+    for name, claim in claims():
+        cited = [s for s in claim.sources if s.startswith("seed ")]
+        assert cited, f"{name}: {claim.says.en}"
+        for source in cited:
+            match = CITED.match(source)
+            assert match and match[1] in SEEDS, source
+        if claim.standing != "documented":
+            assert len(cited) < len(claim.sources), f"{name}: {claim.says.en}"
+        if claim.standing == "disputed":
+            assert sum(s.count("§") for s in cited) >= 2, f"{name}: {claim.says.en}"
+
+
+def test_a_claim_stands_under_an_entry_once() -> None:
+    for name, entry in entries().items():
+        said = [c.says.en for c in entry.claims]
+        assert len(said) == len(set(said)), name
+
+
+def test_no_cause_advises_what_is_refuted() -> None:
+    for name, cause in all_known().catalogue.cause.items():
+        advice = [s.run for s in cause.fix if s.run] + [t for s in cause.fix if s.say for t in (s.say.en, s.say.zh)]
+        for line in [*advice, cause.verify or ""]:
+            for bad in BAD_ADVICE:
+                assert not re.search(bad, line), f"{name}: {line}"
+
+
+def test_what_is_covered_is_a_documented_failure() -> None:
+    for name, entry in entries().items():
+        assert set(entry.covers) <= set(ASKED), name
+        assert len(entry.covers) == len(set(entry.covers)), name
+
+
+TABLE = parse((CHECKS / "rules.toml").read_bytes(), "rules.toml").claim
+
+
+def test_the_table_holds_all_that_the_documents_say() -> None:
+    assert Counter(said.kind for said in TABLE.values()) == {"requirement": 171, "formula": 17, "contradiction": 63}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_each_has_its_verdict_its_sources_and_a_place_where_it_is_dealt_with(name: str) -> None:
+    said = TABLE[name]
+    assert said.where
+    cited = [s for s in said.sources if s.startswith("seed ")]
+    assert cited
+    for source in cited:
+        match = CITED.match(source)
+        assert match and match[1] in SEEDS, source
+    if said.standing != "documented":
+        assert len(cited) < len(said.sources)
