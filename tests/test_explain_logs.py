@@ -172,3 +172,18 @@ def test_ctrl_c_prints_what_was_found_so_far() -> None:
         out = one.stdout.read().decode()
         assert one.wait(timeout=20) == 130
     assert "Keil" in out
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("real", [[], [5], [199, 200, 201], [4999], [100_000], [50_000, 199_999]])
+def test_a_pattern_whose_words_are_everywhere_is_still_found_on_its_line(fast: bool, real: list[int]) -> None:
+    """After many lines that hold only its literal the whole pattern is looked for; blocks under way lose nothing."""
+    if fast:
+        pytest.importorskip("hyperscan")
+    noisy = build(parse(RULES.replace("something went badly wrong", r"POST /v1 HTTP/1\.1.? 499\b").encode(), "rules"))
+    text = [b'"POST /v1 HTTP/1.1" 200 OK\n'] * 200_000
+    for n in real:
+        text[n] = b'"POST /v1 HTTP/1.1" 499 gone\n'
+    data = b"".join(text)
+    found = hits(noisy, [data[i : i + 100_000] for i in range(0, len(data), 100_000)], fast)
+    assert [h.line for h in found] == [n + 1 for n in real][:3]

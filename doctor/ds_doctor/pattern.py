@@ -8,10 +8,10 @@ can make that slow.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 MOST_GAPS = 3  # `.*` in one pattern
 SHORTEST = 5  # characters of the literal run by which a pattern is found
+MOST_ALTERNATIVES = 24  # runs by which one pattern is looked for
 MOST_REPEATS = 80  # in {n,m}
 _TOKEN = re.compile(
     r"""(?P<escape>\\.)
@@ -26,7 +26,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _CLASSES = frozenset("dwsSDWb")
-_PLAIN = re.compile(r"[^A-Za-z0-9\s]\Z")
+_SIGN = re.compile(r"[^A-Za-z0-9\s]\Z")
 
 
 class PatternError(ValueError):
@@ -61,7 +61,7 @@ def check(text: str) -> None:
     for token in _tokens(text):
         if token.kind == "anchor":
             raise PatternError("^ and $ are not allowed: prefixes and wrapping vary")
-        if token.kind == "escape" and not (token.text[1] in _CLASSES or _PLAIN.match(token.text[1])):
+        if token.kind == "escape" and not (token.text[1] in _CLASSES or _SIGN.match(token.text[1])):
             raise PatternError(f"{token.text} is not allowed")
         if token.kind == "open":
             if token.text == "(":
@@ -96,8 +96,8 @@ def check(text: str) -> None:
     for part in parts(text):
         if re.compile(part).match(""):
             raise PatternError("a .* that joins nothing")
-    if len(literal(text)) < SHORTEST:
-        raise PatternError(f"needs a literal run of {SHORTEST} characters outside groups, of which none is optional")
+    if min(len(r) for r in literals(text)) < SHORTEST:
+        raise PatternError(f"needs a literal run of {SHORTEST} characters, of which none is optional")
 
 
 def parts(text: str) -> list[str]:
@@ -111,30 +111,72 @@ def parts(text: str) -> list[str]:
     return pieces
 
 
-def _runs(text: str) -> Iterator[str]:
+def _weight(run: str) -> float:
+    """How rarely a run is met: letters tell more than digits, digits more than signs."""
+    return sum(1.0 if c.isalpha() else 0.6 if c.isdigit() else 0.3 for c in run)
+
+
+def _alternatives(text: str) -> list[tuple[str, ...]]:
+    """Every set of runs of which each match of the pattern holds one, as far as characters and groups of them tell."""
+    found: list[tuple[str, ...]] = []
+    runs: tuple[str, ...] = ("",)
+    tokens = _tokens(text)
+    i = 0
+    while i < len(tokens):
+        token = tokens[i]
+        more: tuple[str, ...] = ()
+        end = i
+        if token.kind == "open":
+            more, end = _group(tokens, i)
+        else:
+            plain = _plain(token)
+            more = (plain,) if plain and not token.count else ()
+        if more and len(runs) * len(more) <= MOST_ALTERNATIVES:
+            runs = tuple(r + m for r in runs for m in more)
+        else:
+            if token.count == "+" and _plain(token):  # one of it is sure
+                runs = tuple(r + _plain(token) for r in runs)
+            found.append(runs)
+            runs = more or ("",)
+        i = end + 1
+    return [*found, runs]
+
+
+def _plain(token: _Token) -> str:
+    """The character that a token stands for alone, or nothing."""
+    if token.kind == "char":
+        return token.text
+    return token.text[1] if token.kind == "escape" and token.text[1] not in _CLASSES else ""
+
+
+def _group(tokens: list[_Token], start: int) -> tuple[tuple[str, ...], int]:
+    """The alternatives of a group of plain characters (none for another group), and where it ends."""
     depth = 0
-    run = ""
-    for token in _tokens(text):
-        plain = ""
-        if depth == 0 and token.kind == "char":
-            plain = token.text
-        elif depth == 0 and token.kind == "escape" and token.text[1] not in _CLASSES:
-            plain = token.text[1]
-        if plain and not token.count:
-            run += plain
-            continue
-        if plain and token.count == "+":  # one of it is sure
-            run += plain
-        yield run
-        run = ""
-        depth += (token.kind == "open") - (token.kind == "close")
-    yield run
+    words = [""]
+    plain = True
+    for i in range(start, len(tokens)):
+        token = tokens[i]
+        if token.kind == "open":
+            depth += 1
+            plain = plain and depth == 1
+        elif token.kind == "close":
+            depth -= 1
+            if depth == 0:
+                return (tuple(words) if plain and not token.count else ()), i
+        elif token.kind == "or" and depth == 1:
+            words.append("")
+        elif _plain(token) and not token.count:
+            words[-1] += _plain(token)
+        else:
+            plain = False
+    return (), len(tokens) - 1
 
 
-def literal(text: str) -> str:
-    """The longest run of characters that every match holds, in small letters: what is looked for first."""
-    run = max(_runs(text), key=lambda r: (len(r.strip()), len(r)))
-    return run.encode().lower().decode()  # as bytes are made small: ASCII alone
+def literals(text: str) -> tuple[str, ...]:
+    """Runs of characters of which every match holds one, the rarest there are, in small letters: what is looked for first."""
+    best = max(_alternatives(text), key=lambda runs: min(_weight(r) for r in runs))
+    # As bytes are made small: ASCII alone.
+    return tuple(dict.fromkeys(r.encode().lower().decode() for r in best))
 
 
 def loose(text: str) -> str:

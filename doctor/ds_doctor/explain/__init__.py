@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from ..pattern import literal
+from ..pattern import literals
 from . import elsewhere
 from .index import Index
 from .rank import SURE, Match, rank
@@ -56,5 +56,5 @@ class Reading(msgspec.Struct):
 def reading(index: Index, fast: bool | None = None) -> Reading:
     """Ready to read texts. `fast`: with Hyperscan, without, or (None) as the size asks for."""
     patterns = (*index.patterns, *elsewhere.PATTERNS)
-    literals = (*index.literals, *(literal(p) for p in elsewhere.PATTERNS))
-    return Reading(index, Scan(patterns, literals, fast), bytearray())
+    runs = (*index.literals, *(literals(p) for p in elsewhere.PATTERNS))
+    return Reading(index, Scan(patterns, runs, fast), bytearray())

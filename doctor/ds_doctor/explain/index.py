@@ -34,7 +34,7 @@ class Index(msgspec.Struct, frozen=True):
     """`words[w]` are the numbers of the phrases that hold the word w; phrase p speaks of entry `about[p]`."""
 
     patterns: tuple[str, ...] = ()
-    literals: tuple[str, ...] = ()
+    literals: tuple[tuple[str, ...], ...] = ()
     entries: tuple[Entry, ...] = ()
     words: dict[str, tuple[int, ...]] = {}
     about: tuple[int, ...] = ()
@@ -73,7 +73,7 @@ def build(catalogue: Catalogue) -> Index:
     rare = {word: rarity(len(where), len(phrases)) for word, where in words.items()}
     return Index(
         patterns=tuple(numbers),
-        literals=tuple(pattern.literal(t) for t in numbers),
+        literals=tuple(pattern.literals(t) for t in numbers),
         entries=tuple(entries),
         words={word: tuple(where) for word, where in words.items()},
         about=tuple(about for about, _, _ in phrases),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from .index import PRINTED, Index, rarity
 from .rank import Match
+from .text import INFORMATION, mildness
 from .words import tokens
 
 # Measured by tests/bench/explain_words.py: above SURE nearly every first answer is right, below LEAST most are wrong.
@@ -27,7 +28,7 @@ def alike(index: Index, text: str, most: int = 8) -> list[Match]:
     lines = [line for line in text.splitlines() if line.strip()]
     asked = lines
     if len(lines) > 1:  # a log: only what complains speaks of a fault
-        asked = [line for line in lines if _ERROR.search(line)][-MOST_LINES:]
+        asked = [line for line in lines if _ERROR.search(line) and mildness(line) < INFORMATION][-MOST_LINES:]
         if asked and len(lines) <= 3:
             asked.append(" ".join(lines))
     best: dict[int, float] = {}

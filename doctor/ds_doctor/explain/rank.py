@@ -32,7 +32,7 @@ def rank(index: Index, hits: Hits) -> list[Match]:
     for entry in there:
         lines = _lines(entry, hits)
         best = lines[0]
-        literal = max((len(index.literals[p]) for p in entry.match if p in hits), default=0)
+        literal = max((min(map(len, index.literals[p])) for p in entry.match if p in hits), default=0)
         key = (
             entry.name in explained,
             TIERS.index(entry.tier),

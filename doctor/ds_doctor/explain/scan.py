@@ -1,14 +1,15 @@
 """Which patterns stand in a stream of blocks, and on which lines; knows no entry of the catalogue.
 
-A scanner tells for a block which patterns may be in it; each is then looked for line by line, so that all scanners give the
-same answers. Short texts are scanned with Python alone; for long logs Hyperscan, where it is installed, reads all patterns
-at once.
+A scanner tells which literals are in a block; the patterns that need them are then tried line by line, so that all scanners
+give the same answers. Short texts are scanned with Python alone; in long logs Hyperscan, where it is installed, looks for all
+literals at once.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
@@ -18,6 +19,9 @@ from .text import mildness
 KEEP = 3  # lines kept for a pattern
 WINDOW = 4000  # characters of a line that a pattern is tried on: what a match may stretch over
 SHOWN = 400  # characters of a line that are quoted
+SHORT = 20_000  # bytes of a block that are not worth a look at its words first
+NOISY = 200  # lines that hold a pattern's literal and not the pattern, after which the whole pattern is looked for
+THREADS = 2  # Hyperscan lets go of the interpreter; reading and counting keep a third one busy
 SMALL = 4 << 20  # bytes after which the fast scanner is worth its start
 # What must not be repeated, wherever it stood: tokens, keys, passwords in addresses.
 _SECRET = re.compile(
@@ -25,8 +29,17 @@ _SECRET = re.compile(
     r"|(?<=AKIA)[A-Z0-9]{12,}|((?:api[_-]?key|token|password|passwd|secret)[\"']?\s*[=:]\s*[\"']?)[^\s\"',;]{12,}",
     re.IGNORECASE,
 )
-_WORDS = re.compile(rb"[a-z]{4,}")
-Scanner = Callable[[bytes], Iterable[int]]
+_LETTERS = re.compile(rb"[a-z]{3,}")
+Literals = Sequence[bytes]
+
+
+class Seen(msgspec.Struct):
+    """A block, the literals in it, the narrowed patterns in it, and which were narrowed when it was read."""
+
+    block: bytes
+    literals: list[int]
+    patterns: list[int] = []
+    narrowed: frozenset[int] = frozenset()
 
 
 class Hit(msgspec.Struct, frozen=True, order=True):
@@ -45,43 +58,69 @@ Hits = dict[int, list[Hit]]
 class Scan:
     """Reads texts one after the other, and holds what was found so far."""
 
-    def __init__(self, patterns: Sequence[str], literals: Sequence[str], fast: bool | None = None) -> None:
-        """`fast`: with Hyperscan from the start, without it, or (None) once a text grows long."""
+    def __init__(self, patterns: Sequence[str], literals: Sequence[tuple[str, ...]], fast: bool | None = None) -> None:
+        """`literals`: of each pattern, the runs of which one is in every match. `fast`: with Hyperscan from the start,
+        without it, or (None) once a text grows long."""
         self.hits: Hits = {}
         self.size = 0
         self._patterns = patterns
-        self._literals = [text.encode() for text in literals]
+        self._runs = literals
+        self._of: dict[bytes, list[int]] = {}
+        for number, runs in enumerate(literals):
+            for run in runs:
+                self._of.setdefault(run.encode(), []).append(number)
+        self._literals = tuple(self._of)
         self._matchers: dict[int, Matcher] = {}
         self._full: set[int] = set()
+        self._tries: dict[int, int] = {}
         self._fast = fast
-        self._scanner: Scanner = Words(self._literals)
+        self._scanner: Plain | Fast = Plain(self._literals)
         if fast:
             self._speed_up()
 
     def _speed_up(self) -> None:
-        self._fast = False
-        scanner = hyperscanner(self._patterns)
-        if scanner is not None:
-            self._scanner = scanner
+        self._fast = True
+        try:
+            self._scanner = Fast(self._literals)
+        except (ImportError, OSError):
+            pass
 
     def read(self, source: int, blocks: Iterable[bytes]) -> Iterator[int]:
         """Scan one text; gives the number of bytes after each block, for whoever shows progress."""
         line = 1
-        for block in blocks:
-            if self._fast is None and self.size > SMALL:
+        stream = iter(blocks)
+        while True:
+            first = list(self._few(stream)) if self._fast is None else stream
+            for seen in self._scanner(first):
+                if seen.literals or seen.patterns:
+                    self._confirm(source, line, seen)
+                line += seen.block.count(b"\n")
+                self.size += len(seen.block)
+                yield len(seen.block)
+            if self._fast is not None or not first:
+                return
+            if self.size > SMALL:
                 self._speed_up()
-            todo = [p for p in self._scanner(block) if p not in self._full]
-            if todo:
-                lower = block.lower()
-                for p in todo:
-                    self._look(p, source, line, block, lower)
-            line += block.count(b"\n")
-            self.size += len(block)
-            yield len(block)
 
-    def _look(self, p: int, source: int, first: int, block: bytes, lower: bytes) -> None:
+    def _few(self, stream: Iterator[bytes]) -> Iterator[bytes]:
+        """The next block while the text may still turn out to be short."""
+        block = next(stream, None)
+        if block is not None:
+            yield block
+
+    def _confirm(self, source: int, line: int, seen: Seen) -> None:
+        """Look closely at the patterns that may be in the block."""
+        todo = [(p, self._literals[i]) for i in seen.literals for p in self._of[self._literals[i]]]
+        todo = [(p, literal) for p, literal in todo if p not in seen.narrowed and p not in self._full]
+        todo += [(p, run.encode()) for p in seen.patterns for run in self._runs[p]]
+        if todo:
+            lower = seen.block.lower()
+            for p, literal in todo:
+                if p not in self._full:
+                    self._look(p, literal, source, line, seen.block, lower)
+
+    def _look(self, p: int, literal: bytes, source: int, first: int, block: bytes, lower: bytes) -> None:
         """Try the pattern on the lines of the block that hold its literal."""
-        literal = self._literals[p]
         matcher = self._matchers.get(p)
         at = lower.find(literal)
         while at >= 0:
@@ -98,11 +137,16 @@ class Scan:
             span = matcher.find(text)
             if span is not None:
                 kept = self.hits.setdefault(p, [])
-                number = first + block.count(b"\n", 0, start)
-                kept.append(Hit(source, number, span[0], quoted(text, *span), mildness(text)))
+                hit = Hit(source, first + block.count(b"\n", 0, start), span[0], quoted(text, *span), mildness(text))
+                if hit not in kept:  # another literal of the pattern led to the same place
+                    kept.append(hit)
                 if len(kept) >= KEEP:
                     self._full.add(p)
                     return
+            else:
+                self._tries[p] = tries = self._tries.get(p, 0) + 1
+                if tries == NOISY:
+                    self._scanner.narrow(p, self._patterns[p])
             # A long line is looked at in windows, each once.
             at = lower.find(literal, end if end <= at + WINDOW else at + WINDOW // 2)
 
@@ -123,57 +167,88 @@ def masked(text: str) -> str:
     return _SECRET.sub(lambda m: (m[1] or "") + "***", text)
 
 
-class Words:
-    """The plain scanner: a literal is looked for only where the block holds the words that it holds whole."""
+class Plain:
+    """Which literals are in each block, with Python alone: a literal is looked for only where its longest word is."""
 
-    def __init__(self, literals: Sequence[bytes]) -> None:
+    def __init__(self, literals: Literals) -> None:
         self._literals = literals
-        self._inner: list[bytes] | None = None
+        self._words = [max(_LETTERS.findall(literal), key=len, default=b"") for literal in literals]
 
-    def __call__(self, block: bytes) -> list[int]:
-        lower = block.lower()
-        if len(block) < 20_000:
-            return [i for i, literal in enumerate(self._literals) if literal in lower]
-        if self._inner is None:
-            self._inner = [_whole_word(literal) for literal in self._literals]
-        there = set(_WORDS.findall(lower))
-        return [
-            i
-            for i, (literal, word) in enumerate(zip(self._literals, self._inner, strict=True))
-            if (not word or word in there) and literal in lower
-        ]
+    def __call__(self, blocks: Iterable[bytes]) -> Iterator[Seen]:
+        for block in blocks:
+            lower = block.lower()
+            if len(block) < SHORT:
+                yield Seen(block, [i for i, literal in enumerate(self._literals) if literal in lower])
+                continue
+            there = b" ".join(set(_LETTERS.findall(lower)))
+            words = self._words
+            yield Seen(block, [i for i, x in enumerate(self._literals) if words[i] in there and x in lower])
 
-
-def _whole_word(literal: bytes) -> bytes:
-    """The longest word that stands in the literal with its ends; the first and last may go on outside of it."""
-    found = [m[0] for m in _WORDS.finditer(literal) if m.start() > 0 and m.end() < len(literal)]
-    return max(found, key=len, default=b"")
+    def narrow(self, number: int, text: str) -> None:
+        """Look for the whole pattern from now on, since its literal is everywhere; here that cannot be done."""
 
 
-def hyperscanner(patterns: Sequence[str]) -> Scanner | None:
-    """All patterns in one automaton; None where Hyperscan is not installed or does not run here."""
-    try:
+class Fast:
+    """The same with all literals in one automaton, on several processors."""
+
+    def __init__(self, literals: Literals) -> None:
+        """ImportError where Hyperscan is not installed, OSError where it does not run."""
         import hyperscan
-    except ImportError:
-        return None
-    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    flags = hyperscan.HS_FLAG_CASELESS | hyperscan.HS_FLAG_SINGLEMATCH
-    try:
-        database.compile(
-            expressions=[loose(p).encode() for p in patterns],
-            ids=list(range(len(patterns))),
-            flags=[flags] * len(patterns),
-        )
-    except hyperscan.HyperscanError:
-        return None
-    found: list[int] = []
 
-    def hit(number: int, start: int, end: int, flags: int, context: object) -> None:
-        found.append(number)
+        self._hyperscan = hyperscan
+        try:
+            # Each byte is written in hexadecimal: a literal holds no operators.
+            self._first = self._database({i: b"".join(b"\\x%02x" % c for c in x) for i, x in enumerate(literals)})
+        except hyperscan.HyperscanError as e:  # a processor without SSSE3
+            raise OSError(str(e)) from None
+        self._narrowed: dict[int, bytes] = {}
+        self._second: Any = None
 
-    def scan(block: bytes) -> list[int]:
-        found.clear()
-        database.scan(block, match_event_handler=hit)
+    def _database(self, expressions: dict[int, bytes]) -> Any:
+        made = self._hyperscan.Database(mode=self._hyperscan.HS_MODE_BLOCK)
+        flags = self._hyperscan.HS_FLAG_CASELESS | self._hyperscan.HS_FLAG_SINGLEMATCH
+        made.compile(expressions=list(expressions.values()), ids=list(expressions), flags=[flags] * len(expressions))
+        return made, self._hyperscan.Scratch(made)
+
+    def narrow(self, number: int, text: str) -> None:
+        """As `Plain.narrow`."""
+        wanted = {**self._narrowed, number: loose(text).encode()}
+        try:
+            second = self._database(wanted)
+        except self._hyperscan.HyperscanError:  # too large a pattern for it
+            return
+        self._narrowed = wanted
+        self._second = (*second, frozenset(wanted))
+
+    def __call__(self, blocks: Iterable[bytes]) -> Iterator[Seen]:
+        import threading
+        from collections import deque
+        from concurrent.futures import Future, ThreadPoolExecutor
+
+        own = threading.local()
+
+        def search(block: bytes) -> Seen:
+            second = self._second  # as it is now: it may be another one before this block is looked at
+            literals = self._scan(self._first, block, own, "first")
+            if second is None:
+                return Seen(block, literals)
+            return Seen(block, literals, self._scan(second, block, own, "second"), second[2])
+
+        waiting: deque[Future[Seen]] = deque()
+        with ThreadPoolExecutor(THREADS) as pool:
+            for block in blocks:
+                waiting.append(pool.submit(search, block))
+                if len(waiting) > 2 * THREADS:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+    def _scan(self, database: Any, block: bytes, own: Any, name: str) -> list[int]:
+        made, scratch = database[:2]
+        kept = getattr(own, name, (None, None))
+        if kept[0] is not made:  # a scratch belongs to one thread and one database
+            kept = (made, scratch.clone())
+            setattr(own, name, kept)
+        found: list[int] = []
+        made.scan(block, match_event_handler=lambda number, *_: found.append(number), scratch=kept[1])
         return sorted(found)
-
-    return scan
