@@ -33,8 +33,7 @@ def main() -> None:
                 first.append((found[0][1], found[0][0] == at, at in [e for e, _ in found[:3]]))
             else:
                 first.append((0.0, False, False))
-        number += len(said) + 2 + sum(len(t.splitlines()) for t in entry.seen)
-    assert number == len(index.about)
+        number += sum(1 for about in index.about if about == at)
     strange = [max(scores(index, t).values(), default=0.0) for t in STRANGERS.read_text("utf-8").splitlines() if t]
     print(f"{len(first)} phrases, each without itself; {len(strange)} strangers")
     print("threshold  answered  first right  in three  strangers answered")

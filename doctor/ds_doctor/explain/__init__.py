@@ -9,8 +9,8 @@ import msgspec
 from ..pattern import literals
 from . import elsewhere
 from .index import Index
-from .rank import SURE, Match, rank
-from .scan import Scan
+from .rank import SURE, Match, rank, touched
+from .scan import Scan, masked
 from .text import blocks
 
 WHOLE = 1 << 18  # bytes of a text that are kept to be understood by their words
@@ -47,8 +47,10 @@ class Reading(msgspec.Struct):
         text = bytes(self.text).decode("utf-8", "replace") if self.whole else ""
         if any(m.score > SURE["consequence"] for m in found) or not text.strip():
             return found
-        names = {m.name for m in found}
-        near = [m for m in alike(self.index, text) if m.name not in names]
+        # What a pattern spoke of, or refused, is settled; only what stands beside it is left to likeness.
+        told = [hit.text.strip("…")[:200] for m in found for hit in m.hits]
+        left = "\n".join(line for line in text.split("\n") if not any(t in masked(line) for t in told))
+        near = alike(self.index, left, touched(self.index, self.scan.hits))
         # A message that only wraps another stays; what its neighbours say for sure goes before it.
         return [*(m for m in near if m.sure), *found] if found else near
 

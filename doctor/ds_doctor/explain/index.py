@@ -61,16 +61,22 @@ def build(catalogue: Catalogue) -> Index:
     def numbered(texts: tuple[str, ...]) -> tuple[int, ...]:
         return tuple(numbers.setdefault(text, len(numbers)) for text in texts)
 
+    outer = [
+        pattern.Matcher(t) for _, _, e in every(catalogue) if e.tier in ("consequence", "wrapper") for t in e.match
+    ]
     for name, kind, entry in every(catalogue):
         match, also, unless = numbered(entry.match), numbered(entry.also), numbered(entry.unless)
         entries.append(Entry(name, kind, entry.tier, match, also, unless, entry.over))
         for worth, text in _texts(entry):
+            # A line that wraps other messages is printed beside all of them and tells none.
+            if worth == PRINTED and any(m.find(text) for m in outer):
+                continue
             phrases.append((len(entries) - 1, worth, tokens(text)[:LONGEST]))
     words: dict[str, list[int]] = {}
     for i, (_, _, bag) in enumerate(phrases):
         for word in bag:
             words.setdefault(word, []).append(i)
-    rare = {word: rarity(len(where), len(phrases)) for word, where in words.items()}
+    rare = {word: rarity(len({phrases[p][0] for p in where}), len(entries)) for word, where in words.items()}
     return Index(
         patterns=tuple(numbers),
         literals=tuple(pattern.literals(t) for t in numbers),
@@ -83,7 +89,7 @@ def build(catalogue: Catalogue) -> Index:
 
 
 def rarity(count: int, of: int) -> float:
-    """How much a word tells that stands in `count` of so many phrases."""
+    """How much a word tells that stands in `count` of so many entries."""
     import math
 
     return math.log(1 + of / (1 + count))

@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import msgspec
+
 from .index import PRINTED, Index, rarity
 from .rank import Match
 from .text import INFORMATION, mildness
 from .words import tokens
 
-# Measured by tests/bench/explain_words.py: above SURE nearly every first answer is right, below LEAST most are wrong.
-SURE = 0.62
-LEAST = 0.42
+# Measured by tests/bench/explain_words.py on phrases that are not in the catalogue: above SURE the first answer is right in 80 of
+# 100 and one of three in 92; below LEAST sentences about something else begin to be answered.
+SURE = 0.6
+LEAST = 0.45
+SPOKEN = 0.4  # the share of a score that all phrases of an entry give together
 NEAR = 0.8  # what a word with a typing error is worth
 ALIKE = 80  # of 100, by which two words are the same but for an error
 _ERROR = re.compile(
@@ -21,10 +25,11 @@ _ERROR = re.compile(
     re.IGNORECASE,
 )
 MOST_LINES = 60
+ENOUGH = 4  # known words that a text must have to be taken for a printed one
 
 
-def alike(index: Index, text: str, most: int = 8) -> list[Match]:
-    """The entries whose phrases are like the text, best first, those worth showing only."""
+def alike(index: Index, text: str, without: frozenset[str] = frozenset(), most: int = 8) -> list[Match]:
+    """The entries whose phrases are like the text, best first, those worth showing only; not those in `without`."""
     lines = [line for line in text.splitlines() if line.strip()]
     asked = lines
     if len(lines) > 1:  # a log: only what complains speaks of a fault
@@ -38,47 +43,54 @@ def alike(index: Index, text: str, most: int = 8) -> list[Match]:
     order = sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))
     return [
         Match(index.entries[e].name, index.entries[e].kind, round(score, 2), (), score >= SURE)
-        for e, score in order[:most]
-        if score >= LEAST
-    ]
+        for e, score in order
+        if score >= LEAST and index.entries[e].name not in without
+    ][:most]
 
 
 def scores(index: Index, text: str, without: int = -1) -> dict[int, float]:
-    """Entry -> how like it the text is, from 0 to 1; the phrase `without` is not looked at."""
-    asked = tokens(text)[:80]
-    if not asked:
-        return {}
-    known: list[tuple[str, float]] = []
+    """Entry -> how like it the text is, from 0 to 1; the phrase `without` is not looked at.
+
+    How like its likest phrase, and how much of what is asked stands anywhere in its phrases.
+    """
+    known: list[_Word] = []
     total = 0.0
+    asked = tokens(text)[:80]
     for word in asked:
-        where = index.words.get(word)
-        if where is not None:
-            known.append((word, 1.0))
-            total += rarity(len(where), len(index.about))
+        near = word if word in index.words else _near(index, word)
+        if near is None:
+            # A word that nobody uses says little of the fault, and something against every entry.
+            total += rarity(1, len(index.entries)) / 2
             continue
-        near = _near(index, word)
-        # A word that nobody uses says little of the fault, and something against every phrase.
-        total += rarity(1, len(index.about)) * (0.5 if near is None else 1.0)
-        if near is not None:
-            known.append((near, NEAR))
-    common: dict[int, float] = {}
-    for word, worth in known:
-        phrases = index.words[word]
-        rare = rarity(len(phrases), len(index.about)) * worth
-        for p in phrases:
-            common[p] = common.get(p, 0.0) + rare
+        phrases = [p for p in index.words[near] if p != without]
+        about = {index.about[p] for p in index.words[near]}
+        rare = rarity(len(about), len(index.entries))
+        total += rare
+        worth = rare if near == word else rare * NEAR
+        known.append(_Word(worth, phrases, {index.about[p] for p in phrases}))
+    shared: dict[int, float] = {}
+    spoken: dict[int, float] = {}
+    for one in known:
+        for p in one.phrases:
+            shared[p] = shared.get(p, 0.0) + one.worth
+        for entry in one.about:
+            spoken[entry] = spoken.get(entry, 0.0) + one.worth
     best: dict[int, float] = {}
-    for p, shared in common.items():
-        if not index.weight[p] or p == without:
-            continue
-        asked_share, phrase_share = shared / total, shared / index.weight[p]
-        score = index.worth[p] * (asked_share * phrase_share) ** 0.5
-        if index.worth[p] == PRINTED and len(known) < 3:
+    for p, common in shared.items():
+        if not index.weight[p] or (index.worth[p] == PRINTED and len(known) < ENOUGH):
             continue
         entry = index.about[p]
-        if score > best.get(entry, 0.0):
-            best[entry] = min(1.0, score)
-    return best
+        score = index.worth[p] * (common / total * common / index.weight[p]) ** 0.5
+        best[entry] = max(best.get(entry, 0.0), score)
+    return {e: min(1.0, (1 - SPOKEN) * score + SPOKEN * spoken[e] / total) for e, score in best.items()}
+
+
+class _Word(msgspec.Struct):
+    """A word of the question that some entry uses: what it is worth, the phrases that hold it, their entries."""
+
+    worth: float
+    phrases: list[int]
+    about: set[int]
 
 
 def _near(index: Index, word: str) -> str | None:

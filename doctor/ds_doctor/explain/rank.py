@@ -53,6 +53,11 @@ def _shown(entry: Entry, hits: Hits) -> bool:
     )
 
 
+def touched(index: Index, hits: Hits) -> frozenset[str]:
+    """The entries of which a pattern is in the text, whether they are shown or refused."""
+    return frozenset(e.name for e in index.entries if any(p in hits for p in e.match))
+
+
 def _lines(entry: Entry, hits: Hits) -> list[Hit]:
     """The lines that an entry rests on: its own first, the gravest and earliest of them first; each once."""
     own = _sorted(h for p in entry.match for h in hits.get(p, ()))

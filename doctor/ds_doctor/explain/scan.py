@@ -172,7 +172,7 @@ class Plain:
 
     def __init__(self, literals: Literals) -> None:
         self._literals = literals
-        self._words = [max(_LETTERS.findall(literal), key=len, default=b"") for literal in literals]
+        self._words: list[bytes] = []
 
     def __call__(self, blocks: Iterable[bytes]) -> Iterator[Seen]:
         for block in blocks:
@@ -181,11 +181,16 @@ class Plain:
                 yield Seen(block, [i for i, literal in enumerate(self._literals) if literal in lower])
                 continue
             there = b" ".join(set(_LETTERS.findall(lower)))
-            words = self._words
+            words = self._words = self._words or [_word(literal) for literal in self._literals]
             yield Seen(block, [i for i, x in enumerate(self._literals) if words[i] in there and x in lower])
 
     def narrow(self, number: int, text: str) -> None:
         """Look for the whole pattern from now on, since its literal is everywhere; here that cannot be done."""
+
+
+def _word(literal: bytes) -> bytes:
+    """The longest run of letters in it."""
+    return max(_LETTERS.findall(literal), key=len, default=b"")
 
 
 class Fast:
