@@ -29,7 +29,7 @@ from .catalogue import (
 )
 
 RULES_LIMIT = 16 << 20
-KEPT = 4  # compiled states of one kind in the cache directory
+KEPT = 12  # compiled states of one kind in the cache directory
 KINDS: tuple[type[msgspec.Struct], ...] = (
     Text,
     Step,
