@@ -61,7 +61,7 @@ def explained(text: str, fast: bool | None = None) -> list[Match]:
 
 
 def by_signature(text: str, fast: bool | None = None) -> list[str]:
-    return [m.name for m in explained(text, fast) if m.hits]
+    return [m.name for m in explained(text, fast) if m.literal]
 
 
 def test_every_fixture_is_of_an_entry() -> None:

@@ -236,7 +236,9 @@ def _answer(
     here = looked.results if looked.results else None
     docs = []
     for m in matches:
-        lines = tuple(words.EvidenceDoc(source=names[h.source], line=h.line, text=h.text) for h in m.hits)
+        # A sentence that is only alike is no evidence: it stands in the question.
+        shown = m.hits if m.literal or names != [words.ARGUMENT] else ()
+        lines = tuple(words.EvidenceDoc(source=names[h.source], line=h.line, text=h.text) for h in shown)
         docs.append(words.match_doc(m.name, m.score, m.sure, lines, catalogue, lang, here, looked.target))
     return words.Answer(
         schema=words.SCHEMA,

@@ -15,13 +15,14 @@ SURE: Mapping[Tier, float] = {"decisive": 0.99, "usual": 0.95, "general": 0.8, "
 
 
 class Match(msgspec.Struct, frozen=True):
-    """An entry that a text speaks of: how sure, the lines that show it (none where its words alone do)."""
+    """An entry that a text speaks of: how sure, the lines that show it, and whether a pattern or likeness alone does."""
 
     name: str
     kind: str
     score: float
     hits: tuple[Hit, ...] = ()
     sure: bool = True
+    literal: bool = True
 
 
 def rank(index: Index, hits: Hits) -> list[Match]:
