@@ -8,7 +8,7 @@ import pytest
 
 from support import FIXTURES, tomllib
 from test_explain import BROKEN, WHOLE, answer, explain
-from test_signatures import all_known, explained
+from test_signatures import explained, whole
 
 LOGS = FIXTURES / "logs"
 CAUSES: dict[str, str] = tomllib.loads((LOGS / "causes.toml").read_text("utf-8"))
@@ -74,5 +74,5 @@ def test_a_log_of_another_host_is_noticed(line: str, says: str | None) -> None:
 
 
 def test_the_index_speaks_of_more_than_three_hundred_causes() -> None:
-    catalogue = all_known().catalogue
+    catalogue = whole()
     assert len(catalogue.rule) + len(catalogue.cause) > 800

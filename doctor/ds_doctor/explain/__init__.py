@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
 from ..pattern import literals
 from . import elsewhere
 from .index import Index
@@ -16,13 +14,14 @@ from .text import blocks
 WHOLE = 1 << 18  # bytes of a text that are kept to be understood by their words
 
 
-class Reading(msgspec.Struct):
+class Reading:
     """What was read so far: may be asked at any time, also when reading was broken off."""
 
-    index: Index
-    scan: Scan
-    text: bytearray
-    whole: bool = True
+    def __init__(self, index: Index, scan: Scan) -> None:
+        self.index = index
+        self.scan = scan
+        self.text = bytearray()
+        self.whole = True
 
     def read(self, source: int, pieces: Iterable[bytes]) -> Iterator[int]:
         """Read one text; gives the bytes read after each block, for whoever shows progress."""
@@ -65,4 +64,4 @@ def reading(index: Index, fast: bool | None = None) -> Reading:
     """Ready to read texts. `fast`: with Hyperscan, without, or (None) as the size asks for."""
     patterns = (*index.patterns, *elsewhere.PATTERNS)
     runs = (*index.literals, *(literals(p) for p in elsewhere.PATTERNS))
-    return Reading(index, Scan(patterns, runs, fast), bytearray())
+    return Reading(index, Scan(patterns, runs, fast))

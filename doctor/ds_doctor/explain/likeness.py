@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from .index import PRINTED, Index, rarity
+from .index import PRINTED, WORTH, Index, rarity
 from .rank import Match
 from .scan import Hit, quoted
 from .text import mildness
@@ -86,15 +86,16 @@ def scores(index: Index, text: str, without: int = -1) -> dict[int, float]:
     """
     known: list[_Word] = []
     total = 0.0
-    asked = tokens(text)[:80]
-    for word in asked:
-        near = word if word in index.words else _near(index, word)
+    known_words = index.words
+    for word in tokens(text)[:80]:
+        near = word if word in known_words else _near(known_words, word)
         if near is None:
             # A word that nobody uses says little of the fault, and something against every entry.
             total += rarity(1, len(index.entries)) / 2
             continue
-        phrases = [p for p in index.words[near] if p != without]
-        about = {index.about[p] for p in index.words[near]}
+        every = index.phrases(near)
+        phrases = [p for p in every if p != without]
+        about = {index.about[p] for p in every}
         rare = rarity(len(about), len(index.entries))
         total += rare
         worth = rare if near == word else rare * NEAR
@@ -111,7 +112,7 @@ def scores(index: Index, text: str, without: int = -1) -> dict[int, float]:
         if not index.weight[p] or (index.worth[p] == PRINTED and len(known) < ENOUGH):
             continue
         entry = index.about[p]
-        score = index.worth[p] * (common / total * common / index.weight[p]) ** 0.5
+        score = WORTH[index.worth[p]] * (common / total * common / index.weight[p]) ** 0.5
         best[entry] = max(best.get(entry, 0.0), score)
     return {e: min(1.0, (1 - SPOKEN) * score + SPOKEN * spoken[e] / total) for e, score in best.items()}
 
@@ -124,15 +125,15 @@ class _Word(msgspec.Struct):
     about: set[int]
 
 
-def _near(index: Index, word: str) -> str | None:
+def _near(words: Iterable[str], word: str) -> str | None:
     """The known word that this one is but for a typing error."""
     if len(word) < 4 or not word.isascii() or word[0].isdigit():
         return None
     try:
         from rapidfuzz import fuzz, process
     except ImportError:
-        return _near_plainly(list(index.words), word)
-    found = process.extractOne(word, index.words.keys(), scorer=fuzz.ratio, score_cutoff=ALIKE)
+        return _near_plainly(list(words), word)
+    found = process.extractOne(word, words, scorer=fuzz.ratio, score_cutoff=ALIKE)
     return found[0] if found is not None else None
 
 

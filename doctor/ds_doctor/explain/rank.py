@@ -27,13 +27,16 @@ class Match(msgspec.Struct, frozen=True):
 
 def rank(index: Index, hits: Hits) -> list[Match]:
     """The entries whose signatures are in the text, in the order to deal with them."""
+    if not hits:
+        return []
     there = [e for e in index.entries if _shown(e, hits)]
+    literals = index.literals
     explained = _explained(there)
     rows = []
     for entry in there:
         lines = _lines(entry, hits)
         best = lines[0]
-        literal = max((min(map(len, index.literals[p])) for p in entry.match if p in hits), default=0)
+        literal = max((min(map(len, literals[p])) for p in entry.match if p in hits), default=0)
         key = (
             entry.name in explained,
             TIERS.index(entry.tier),

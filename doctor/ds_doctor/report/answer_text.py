@@ -63,7 +63,7 @@ def _match(page: Page, match: MatchDoc, n: int, numbered: bool, verbose: bool) -
 
 
 def _mark(page: Page, cause: CauseDoc) -> str:
-    if cause.here is None or cause.here.status == "unknown":
+    if cause.here is None:
         return ""
     return page.word("comma") + page.word("explain." + cause.here.status)
 
