@@ -250,7 +250,6 @@ def _show(request: Request, answer: words.Answer, lang: Lang) -> None:
         put(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n")
         return
     from ..report import answer_text
-    from .look import width
+    from .terminal import colorful, width
 
-    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    put(answer_text.render(answer, lang, top=request.top, verbose=request.verbose, color=color, width=width()))
+    put(answer_text.render(answer, lang, top=request.top, verbose=request.verbose, color=colorful(), width=width()))
