@@ -12,7 +12,7 @@ import pytest
 from ds_doctor.catalogue import Claim, parse
 from support import FIXTURES
 from test_claims import BAD_ADVICE, CITED, SEEDS
-from test_signatures import CHECKS, all_known, entries, explained
+from test_signatures import CHECKS, entries, explained, whole
 
 
 class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,7 +54,7 @@ def test_what_the_documents_say_about_it_stands_there_with_its_standing(failure:
 def test_the_message_that_no_engine_prints_leads_with_what_it_is() -> None:
     for text in ("flash download failed", "Error: Flash Download failed - Target DLL has been cancelled"):
         assert explained(text)[0].name == "flash-download-failed"
-    symptom = all_known().catalogue.symptom["flash-download-failed"]
+    symptom = whole().symptom["flash-download-failed"]
     for words in (symptom.title.en, symptom.title.zh):
         assert "Keil" in words
 
@@ -83,7 +83,7 @@ def test_a_claim_stands_under_an_entry_once() -> None:
 
 
 def test_no_cause_advises_what_is_refuted() -> None:
-    for name, cause in all_known().catalogue.cause.items():
+    for name, cause in whole().cause.items():
         advice = [s.run for s in cause.fix if s.run] + [t for s in cause.fix if s.say for t in (s.say.en, s.say.zh)]
         for line in [*advice, cause.verify or ""]:
             for bad in BAD_ADVICE:

@@ -41,7 +41,7 @@ HEALTHY = "INFO 05-20 20:12:25 [core.py:1] all is well\n"
 
 @pytest.fixture(scope="module")
 def index() -> Index:
-    return build(parse(RULES.encode(), "rules"))
+    return Index(build(parse(RULES.encode(), "rules")))
 
 
 def hits(index: Index, pieces: Iterator[bytes] | list[bytes], fast: bool | None = False) -> list[Hit]:
@@ -180,7 +180,8 @@ def test_a_pattern_whose_words_are_everywhere_is_still_found_on_its_line(fast: b
     """After many lines that hold only its literal the whole pattern is looked for; blocks under way lose nothing."""
     if fast:
         pytest.importorskip("hyperscan")
-    noisy = build(parse(RULES.replace("something went badly wrong", r"POST /v1 HTTP/1\.1.? 499\b").encode(), "rules"))
+    rules = RULES.replace("something went badly wrong", r"POST /v1 HTTP/1\.1.? 499\b")
+    noisy = Index(build(parse(rules.encode(), "rules")))
     text = [b'"POST /v1 HTTP/1.1" 200 OK\n'] * 200_000
     for n in real:
         text[n] = b'"POST /v1 HTTP/1.1" 499 gone\n'

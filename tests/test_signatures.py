@@ -11,8 +11,10 @@ import msgspec
 import pytest
 
 from ds_doctor import pattern
+from ds_doctor.catalogue import Catalogue
+from ds_doctor.compiled import load_whole
 from ds_doctor.explain import known, reading
-from ds_doctor.explain.index import Entry_, every
+from ds_doctor.explain.index import Entry_, Index, every
 from ds_doctor.explain.rank import Match
 from support import FIXTURES, tomllib
 
@@ -32,6 +34,16 @@ def all_known() -> known.Known:
 
 
 @functools.cache
+def whole() -> Catalogue:
+    return load_whole(str(CHECKS))
+
+
+@functools.cache
+def index() -> Index:
+    return all_known().index
+
+
+@functools.cache
 def fixtures() -> dict[str, Lines]:
     found: dict[str, Lines] = {}
     for path in sorted((FIXTURES / "signatures").glob("*.toml")):
@@ -43,7 +55,7 @@ def fixtures() -> dict[str, Lines]:
 
 @functools.cache
 def entries() -> dict[str, Entry_]:
-    return {name: entry for name, _, entry in every(all_known().catalogue)}
+    return {name: entry for name, _, entry in every(whole())}
 
 
 WITH_SIGNS = sorted(name for name, entry in entries().items() if entry.match)
@@ -54,14 +66,14 @@ def lines_of(name: str) -> tuple[str, ...]:
 
 
 def explained(text: str, fast: bool | None = None) -> list[Match]:
-    one = reading(all_known().index, fast)
+    one = reading(index(), fast)
     for _ in one.read(0, [text.encode()]):
         pass
     return one.answer()
 
 
 def by_signature(text: str, fast: bool | None = None) -> list[str]:
-    return [m.name for m in explained(text, fast) if m.hits]
+    return [m.name for m in explained(text, fast) if m.literal]
 
 
 def test_every_fixture_is_of_an_entry() -> None:
@@ -110,7 +122,7 @@ def adversaries(text: str) -> Iterator[str]:
 
 def test_no_line_makes_a_pattern_slow() -> None:
     slow = []
-    for text in all_known().index.patterns:
+    for text in index().patterns:
         matcher = pattern.Matcher(text)
         for line in adversaries(text):
             start = time.process_time()
@@ -123,7 +135,7 @@ def test_no_line_makes_a_pattern_slow() -> None:
 def test_both_scanners_give_the_same_answers() -> None:
     pytest.importorskip("hyperscan")
     text = "\n".join(line for name in WITH_SIGNS for line in (*lines_of(name), *fixtures().get(name, Lines()).near))
-    plain, fast = reading(all_known().index, False), reading(all_known().index, True)
+    plain, fast = reading(index(), False), reading(index(), True)
     for one in (plain, fast):
         for _ in one.read(0, [text.encode()]):
             pass

@@ -29,6 +29,7 @@ from .catalogue import (
 )
 
 RULES_LIMIT = 16 << 20
+KEPT = 12  # compiled states of one kind in the cache directory
 KINDS: tuple[type[msgspec.Struct], ...] = (
     Text,
     Step,
@@ -161,9 +162,17 @@ def _keep(cache: str, path: str, data: bytes) -> None:
 
     try:
         os.makedirs(cache, mode=0o700, exist_ok=True)
+        _forget(cache, os.path.basename(path).partition("-")[0])
         fd, name = tempfile.mkstemp(dir=cache, prefix=".new-")
         with os.fdopen(fd, "wb") as f:
             f.write(data)
         os.replace(name, path)
     except OSError:
         return
+
+
+def _forget(cache: str, stem: str) -> None:
+    """Of the states of a checkout the last few are kept: each is some megabytes."""
+    old = [os.path.join(cache, n) for n in os.listdir(cache) if n.startswith(stem + "-") and n.endswith(".json")]
+    for path in sorted(old, key=os.path.getmtime)[:-KEPT]:
+        os.unlink(path)

@@ -12,7 +12,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ds_doctor.catalogue import together
 from ds_doctor.cli.explaining import _folders
+from ds_doctor.compiled import load_whole
 from ds_doctor.explain import known
 from ds_doctor.explain.index import every
 from ds_doctor.explain.likeness import scores
@@ -23,9 +25,10 @@ STRANGERS = Path(__file__).parent.parent.parent / "fixtures" / "explain" / "stra
 def main() -> None:
     one = known.load(_folders(), os.environ)
     index = one.index
+    whole = together(load_whole(folder) for folder in _folders())
     number = 0
     first: list[tuple[float, bool, bool]] = []
-    for at, (_, _, entry) in enumerate(every(one.catalogue)):
+    for at, (_, _, entry) in enumerate(every(whole)):
         said = (*entry.phrases.en, *entry.phrases.zh)
         for i, text in enumerate(said):
             found = sorted(scores(index, text, number + i).items(), key=lambda p: -p[1])

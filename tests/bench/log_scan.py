@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import shutil
 import statistics
 import subprocess
@@ -57,12 +58,22 @@ def write(path: Path, mib: int, faults: bool) -> None:
             f.write(FAULT.encode() + b"\n" + block[: 1 << 16])
 
 
+def _for_rg(pattern: str) -> str:
+    """The pattern as ripgrep takes it: without escapes that escape nothing, and literal braces escaped."""
+    plain = re.sub(r"\\([^\w\s.*+?()\[\]{}|\\^$#&~-])", r"\1", pattern)
+    return re.sub(r"(?<!\\)\{(?!\d+(?:,\d*)?\})", r"\\{", plain)
+
+
 def measure(words: list[str]) -> tuple[float, float]:
     """Seconds of the whole process, and MiB resident at its peak."""
     start = time.perf_counter()
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as one:
-        _, _, usage = os.wait4(one.pid, 0)
-        one.returncode = 0
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as one:
+        assert one.stderr is not None
+        said = one.stderr.read()
+        _, status, usage = os.wait4(one.pid, 0)
+        one.returncode = os.waitstatus_to_exitcode(status)
+        if one.returncode not in (0, 1):
+            sys.exit(f"{words[0]}: {said[-500:]}")
     return time.perf_counter() - start, usage.ru_maxrss / 1024
 
 
@@ -81,7 +92,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         log, patterns = Path(folder) / "big.log", Path(folder) / "patterns"
         write(log, given.mib, given.faults)
-        patterns.write_text("\n".join(index.patterns) + "\n")
+        patterns.write_text("".join(_for_rg(p) + "\n" for p in index.patterns))
         size = log.stat().st_size
         doctor = [sys.executable, "-m", "ds_doctor", "explain", "--no-here", "--log", str(log)]
         rows = {"ds-doctor explain --log": doctor}

@@ -58,20 +58,20 @@ def explain(request: Request) -> int:
         found = known.load(_folders(), os.environ)
     except CatalogueError as e:
         raise Usage(str(e)) from None
-    catalogue, index = found.catalogue, found.index
-    one = reading(index)
+    one = reading(found.index)
     query = " ".join(request.text)
     named = query.strip()
     matches: list[Match]
     stopped = False
     names: list[str] = []
-    if not request.logs and _entry(catalogue, named):
+    if not request.logs and named in found:
         matches = [Match(named, "rule", 1.0)]
     else:
         names, stopped = _read(one, request)
         if names == ["-"] or request.logs:
             query = bytes(one.text[: QUERY * 4]).decode("utf-8", "replace") or ", ".join(names)
         matches = one.answer()[: max(MOST, request.top)]
+    catalogue = found.some(m.name for m in matches)
     looked = _Looked({})
     if matches and request.here and not stopped:
         looked = _look(request, catalogue, matches, lang)
@@ -123,10 +123,6 @@ def _folders() -> list[str]:
             if os.path.exists(os.path.join(folder, "rules.toml")):
                 folders.append(folder)
     return folders
-
-
-def _entry(catalogue: Catalogue, name: str) -> bool:
-    return name in catalogue.rule or name in catalogue.cause or name in catalogue.symptom
 
 
 # -- reading -------------------------------------------------------------------------------------------------------
@@ -236,7 +232,9 @@ def _answer(
     here = looked.results if looked.results else None
     docs = []
     for m in matches:
-        lines = tuple(words.EvidenceDoc(source=names[h.source], line=h.line, text=h.text) for h in m.hits)
+        # A sentence that is only alike is no evidence: it stands in the question.
+        shown = m.hits if m.literal or names != [words.ARGUMENT] else ()
+        lines = tuple(words.EvidenceDoc(source=names[h.source], line=h.line, text=h.text) for h in shown)
         docs.append(words.match_doc(m.name, m.score, m.sure, lines, catalogue, lang, here, looked.target))
     return words.Answer(
         schema=words.SCHEMA,

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
 from ..pattern import literals
 from . import elsewhere
 from .index import Index
 from .rank import SURE, Match, rank, touched
-from .scan import Scan, masked
+from .scan import Scan
 from .text import blocks
 
 WHOLE = 1 << 18  # bytes of a text that are kept to be understood by their words
 
 
-class Reading(msgspec.Struct):
+class Reading:
     """What was read so far: may be asked at any time, also when reading was broken off."""
 
-    index: Index
-    scan: Scan
-    text: bytearray
-    whole: bool = True
+    def __init__(self, index: Index, scan: Scan) -> None:
+        self.index = index
+        self.scan = scan
+        self.text = bytearray()
+        self.whole = True
 
     def read(self, source: int, pieces: Iterable[bytes]) -> Iterator[int]:
         """Read one text; gives the bytes read after each block, for whoever shows progress."""
@@ -41,22 +40,28 @@ class Reading(msgspec.Struct):
 
         By literal signatures; where there is none, or only ones that hide the cause, by likeness of words.
         """
-        from .likeness import alike
+        from .likeness import alike_log, alike_sentence
 
         found = rank(self.index, self.scan.hits)
         text = bytes(self.text).decode("utf-8", "replace") if self.whole else ""
-        if any(m.score > SURE["consequence"] for m in found) or not text.strip():
+        names = {m.name for m in found}
+        if (
+            "\n" not in text.strip()
+        ):  # a sentence, or one line: it may be about more than the words that a pattern knows
+            near = [m for m in alike_sentence(self.index, text) if m.name not in names]
+            return [*found, *(m for m in near if m.sure)] if found else near
+        if any(m.score > SURE["consequence"] for m in found):
             return found
         # What a pattern spoke of, or refused, is settled; only what stands beside it is left to likeness.
-        told = [hit.text.strip("…")[:200] for m in found for hit in m.hits]
-        left = "\n".join(line for line in text.split("\n") if not any(t in masked(line) for t in told))
-        near = alike(self.index, left, touched(self.index, self.scan.hits))
-        # A message that only wraps another stays; what its neighbours say for sure goes before it.
-        return [*(m for m in near if m.sure), *found] if found else near
+        told = {(hit.source, hit.line) for m in found for hit in m.hits}
+        lines = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip() and (0, n) not in told]
+        near = alike_log(self.index, lines, touched(self.index, self.scan.hits))
+        # A message that only wraps another stays; what its neighbours say goes before it.
+        return [*near, *found]
 
 
 def reading(index: Index, fast: bool | None = None) -> Reading:
     """Ready to read texts. `fast`: with Hyperscan, without, or (None) as the size asks for."""
     patterns = (*index.patterns, *elsewhere.PATTERNS)
     runs = (*index.literals, *(literals(p) for p in elsewhere.PATTERNS))
-    return Reading(index, Scan(patterns, runs, fast), bytearray())
+    return Reading(index, Scan(patterns, runs, fast))

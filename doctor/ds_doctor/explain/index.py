@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import msgspec
@@ -13,8 +13,9 @@ from .words import tokens
 
 Kind = Literal["rule", "cause", "symptom"]
 Entry_ = Rule | Cause | Symptom
-# How much a likeness to each kind of text is worth: what people say, a title, what a program printed.
-SAID, TITLED, PRINTED = 1.0, 0.92, 0.9
+# The kinds of texts, and how much a likeness to each is worth: what people say, a title, what a program printed.
+SAID, TITLED, PRINTED = 0, 1, 2
+WORTH = (1.0, 0.92, 0.9)
 LONGEST = 40  # words of a printed text that are looked at
 
 
@@ -30,16 +31,50 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     over: tuple[str, ...]
 
 
-class Index(msgspec.Struct, frozen=True):
-    """`words[w]` are the numbers of the phrases that hold the word w; phrase p speaks of entry `about[p]`."""
+class Packed(msgspec.Struct, frozen=True):
+    """An index as it is kept: what a question does not touch is not taken apart.
 
-    patterns: tuple[str, ...] = ()
-    literals: tuple[tuple[str, ...], ...] = ()
-    entries: tuple[Entry, ...] = ()
-    words: dict[str, tuple[int, ...]] = {}
-    about: tuple[int, ...] = ()
-    worth: tuple[float, ...] = ()
-    weight: tuple[float, ...] = ()
+    Patterns stand on lines, their literals on the same lines parted by tabs. `words` gives for each word the numbers of the
+    phrases that hold it; of phrase p `about`, `worth` and `weight` say its entry, how much it is worth and how much it tells.
+    """
+
+    patterns: str
+    literals: str
+    entries: tuple[Entry, ...]
+    words: dict[str, msgspec.Raw]
+    about: bytes
+    worth: bytes
+    weight: bytes
+
+
+class Index:
+    """An index as it is asked."""
+
+    def __init__(self, packed: Packed) -> None:
+        from array import array
+
+        self.entries = packed.entries
+        self.patterns = packed.patterns.split("\n") if packed.patterns else []
+        self._literals = packed.literals
+        self._words = packed.words
+        self.about = array("H", packed.about)
+        self.worth = packed.worth
+        self.weight = array("f", packed.weight)
+
+    @property
+    def literals(self) -> list[tuple[str, ...]]:
+        """Of each pattern, the runs of characters of which every match holds one."""
+        return [tuple(line.split("\t")) for line in self._literals.split("\n")] if self.patterns else []
+
+    @property
+    def words(self) -> Iterable[str]:
+        """Every word that some phrase holds."""
+        return self._words.keys()
+
+    def phrases(self, word: str) -> list[int]:
+        """The phrases that hold the word."""
+        raw = self._words.get(word)
+        return msgspec.json.decode(raw, type=list[int]) if raw is not None else []
 
 
 def every(catalogue: Catalogue) -> Iterator[tuple[str, Kind, Entry_]]:
@@ -52,11 +87,13 @@ def every(catalogue: Catalogue) -> Iterator[tuple[str, Kind, Entry_]]:
         yield name, "symptom", symptom
 
 
-def build(catalogue: Catalogue) -> Index:
+def build(catalogue: Catalogue) -> Packed:
     """The index of a catalogue."""
+    from array import array
+
     numbers: dict[str, int] = {}
     entries: list[Entry] = []
-    phrases: list[tuple[int, float, list[str]]] = []
+    phrases: list[tuple[int, int, list[str]]] = []
 
     def numbered(texts: tuple[str, ...]) -> tuple[int, ...]:
         return tuple(numbers.setdefault(text, len(numbers)) for text in texts)
@@ -77,14 +114,14 @@ def build(catalogue: Catalogue) -> Index:
         for word in bag:
             words.setdefault(word, []).append(i)
     rare = {word: rarity(len({phrases[p][0] for p in where}), len(entries)) for word, where in words.items()}
-    return Index(
-        patterns=tuple(numbers),
-        literals=tuple(pattern.literals(t) for t in numbers),
+    return Packed(
+        patterns="\n".join(numbers),
+        literals="\n".join("\t".join(pattern.literals(t)) for t in numbers),
         entries=tuple(entries),
-        words={word: tuple(where) for word, where in words.items()},
-        about=tuple(about for about, _, _ in phrases),
-        worth=tuple(worth for _, worth, _ in phrases),
-        weight=tuple(round(sum(rare[w] for w in bag), 3) for _, _, bag in phrases),
+        words={word: msgspec.Raw(msgspec.json.encode(where)) for word, where in words.items()},
+        about=array("H", [about for about, _, _ in phrases]).tobytes(),
+        worth=bytes(worth for _, worth, _ in phrases),
+        weight=array("f", [sum(rare[w] for w in bag) for _, _, bag in phrases]).tobytes(),
     )
 
 
@@ -95,7 +132,7 @@ def rarity(count: int, of: int) -> float:
     return math.log(1 + of / (1 + count))
 
 
-def _texts(entry: Entry_) -> Iterator[tuple[float, str]]:
+def _texts(entry: Entry_) -> Iterator[tuple[int, str]]:
     for text in (*entry.phrases.en, *entry.phrases.zh):
         yield SAID, text
     for text in (entry.title.en, entry.title.zh):

@@ -1,33 +1,78 @@
-"""The whole catalogue of a package with its index, compiled in the wheel or kept in the user's cache directory."""
+"""The whole catalogue of a package with its index, compiled in the wheel or kept in the user's cache directory.
+
+An answer needs the texts of a few entries: the others are not taken apart.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
-from ..catalogue import Catalogue, together
-from ..compiled import KINDS, Compiled, Form, load_form
-from .index import Entry, Index, build
+from ..catalogue import Catalogue, Cause, Rule, Symptom, Text, together
+from ..compiled import KINDS, Compiled, Form, load_form, load_whole
+from .index import Entry, Index, Packed, build
+
+Raws = dict[str, msgspec.Raw]
 
 
 class Known(Compiled, frozen=True):
-    """A catalogue with its symptoms and causes, and the index that finds them."""
+    """The texts of every rule, cause and symptom, and the index that finds them."""
 
-    catalogue: Catalogue
-    index: Index
+    rule: Raws
+    cause: Raws
+    symptom: Raws
+    reason: dict[str, Text]
+    packed: Packed
+
+    @property
+    def index(self) -> Index:
+        return Index(self.packed)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.rule or name in self.cause or name in self.symptom
+
+    def some(self, names: Iterable[str]) -> Catalogue:
+        """The catalogue of these entries, of their causes, and of the rules that show those on a host."""
+        made = Catalogue(1, reason=self.reason)
+        for name in names:
+            self._take(name, made)
+        return made
+
+    def _take(self, name: str, made: Catalogue) -> None:
+        if name in self.symptom and name not in made.symptom:
+            made.symptom[name] = symptom = msgspec.json.decode(self.symptom[name], type=Symptom)
+            for cause in symptom.causes:
+                self._take(cause, made)
+        elif name in self.cause and name not in made.cause:
+            made.cause[name] = cause_ = msgspec.json.decode(self.cause[name], type=Cause)
+            for rule in cause_.here:
+                self._take(rule, made)
+        elif name in self.rule and name not in made.rule:
+            made.rule[name] = msgspec.json.decode(self.rule[name], type=Rule)
+
+
+def _raw(entries: Mapping[str, Any]) -> Raws:
+    return {name: msgspec.Raw(msgspec.json.encode(entry)) for name, entry in entries.items()}
 
 
 def _make(mark: str, catalogue: Catalogue) -> Known:
-    return Known(mark, msgspec.structs.replace(catalogue, claim={}), build(catalogue))
+    return Known(
+        mark,
+        _raw(catalogue.rule),
+        _raw(catalogue.cause),
+        _raw(catalogue.symptom),
+        catalogue.reason,
+        build(catalogue),
+    )
 
 
-KNOWN = Form("known.json", Known, (*KINDS, Entry, Index), _make)
+KNOWN = Form("known.json", Known, (*KINDS, Entry, Packed), _make)
 
 
 def load(folders: list[str], env: Mapping[str, str]) -> Known:
     """What the packages in these folders know together; CatalogueError for one that is not right."""
-    each = [load_form(folder, env, KNOWN) for folder in folders]
-    if len(each) == 1:
-        return each[0]
-    return _make("", together(one.catalogue for one in each))
+    if len(folders) == 1:
+        return load_form(folders[0], env, KNOWN)
+    return _make("", together(load_whole(folder) for folder in folders))

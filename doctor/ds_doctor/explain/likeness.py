@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from .index import PRINTED, Index, rarity
+from .index import PRINTED, WORTH, Index, rarity
 from .rank import Match
-from .text import INFORMATION, mildness
+from .scan import Hit, quoted
+from .text import mildness
 from .words import tokens
 
 # Measured by tests/bench/explain_words.py on phrases that are not in the catalogue: above SURE the first answer is right in 80 of
@@ -24,28 +25,58 @@ _ERROR = re.compile(
     r"|timed? ?out|killed|abort|fatal|panic|unexpected|mismatch|assert|错误|失败|无法|异常|超时|拒绝",
     re.IGNORECASE,
 )
-MOST_LINES = 60
+MOST = 8  # answers
+MOST_LINES = 60  # of a log that are asked
+WORDY = 5  # words that a line of a log must have to be asked
+FEW = 3  # lines that may belong together as one message
 ENOUGH = 4  # known words that a text must have to be taken for a printed one
 
 
-def alike(index: Index, text: str, without: frozenset[str] = frozenset(), most: int = 8) -> list[Match]:
-    """The entries whose phrases are like the text, best first, those worth showing only; not those in `without`."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    asked = lines
-    if len(lines) > 1:  # a log: only what complains speaks of a fault
-        asked = [line for line in lines if _ERROR.search(line) and mildness(line) < INFORMATION][-MOST_LINES:]
-        if asked and len(lines) <= 3:
-            asked.append(" ".join(lines))
-    best: dict[int, float] = {}
-    for line in asked:
+class _Likest(msgspec.Struct):
+    """How like an entry the likest line is, and which one that is."""
+
+    score: float
+    number: int
+    line: str
+
+
+def alike_sentence(index: Index, text: str) -> list[Match]:
+    """The entries that people mean by such a sentence, best first; those worth showing only."""
+    best = {entry: _Likest(score, 1, text) for entry, score in scores(index, text).items()}
+    return _matches(index, best, LEAST)
+
+
+def alike_log(index: Index, lines: Sequence[tuple[int, str]], without: frozenset[str]) -> list[Match]:
+    """The same for numbered lines of a log; not the entries in `without`.
+
+    Only what complains speaks of a fault; headings, settings and warnings complain of nothing. What is not sure is not said.
+    """
+    asked = [(n, x) for n, x in lines if _ERROR.search(x) and not mildness(x) and len(tokens(x)) >= WORDY]
+    asked = asked[-MOST_LINES:]
+    if asked and len(lines) <= FEW:  # one message on several lines
+        asked.append((asked[0][0], " ".join(x for _, x in lines)))
+    best: dict[int, _Likest] = {}
+    for number, line in asked:
         for entry, score in scores(index, line).items():
-            best[entry] = max(best.get(entry, 0.0), score)
-    order = sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))
+            if index.entries[entry].name not in without and (entry not in best or score > best[entry].score):
+                best[entry] = _Likest(score, number, line)
+    return _matches(index, best, SURE)
+
+
+def _matches(index: Index, best: dict[int, _Likest], least: float) -> list[Match]:
+    order = sorted(best.items(), key=lambda pair: (-pair[1].score, pair[0]))
     return [
-        Match(index.entries[e].name, index.entries[e].kind, round(score, 2), (), score >= SURE)
-        for e, score in order
-        if score >= LEAST and index.entries[e].name not in without
-    ][:most]
+        Match(
+            index.entries[e].name,
+            index.entries[e].kind,
+            round(like.score, 2),
+            (Hit(0, like.number, 0, quoted(like.line, 0, 0), 0),),
+            like.score >= SURE,
+            literal=False,
+        )
+        for e, like in order
+        if like.score >= least
+    ][:MOST]
 
 
 def scores(index: Index, text: str, without: int = -1) -> dict[int, float]:
@@ -55,15 +86,16 @@ def scores(index: Index, text: str, without: int = -1) -> dict[int, float]:
     """
     known: list[_Word] = []
     total = 0.0
-    asked = tokens(text)[:80]
-    for word in asked:
-        near = word if word in index.words else _near(index, word)
+    known_words = index.words
+    for word in tokens(text)[:80]:
+        near = word if word in known_words else _near(known_words, word)
         if near is None:
             # A word that nobody uses says little of the fault, and something against every entry.
             total += rarity(1, len(index.entries)) / 2
             continue
-        phrases = [p for p in index.words[near] if p != without]
-        about = {index.about[p] for p in index.words[near]}
+        every = index.phrases(near)
+        phrases = [p for p in every if p != without]
+        about = {index.about[p] for p in every}
         rare = rarity(len(about), len(index.entries))
         total += rare
         worth = rare if near == word else rare * NEAR
@@ -80,7 +112,7 @@ def scores(index: Index, text: str, without: int = -1) -> dict[int, float]:
         if not index.weight[p] or (index.worth[p] == PRINTED and len(known) < ENOUGH):
             continue
         entry = index.about[p]
-        score = index.worth[p] * (common / total * common / index.weight[p]) ** 0.5
+        score = WORTH[index.worth[p]] * (common / total * common / index.weight[p]) ** 0.5
         best[entry] = max(best.get(entry, 0.0), score)
     return {e: min(1.0, (1 - SPOKEN) * score + SPOKEN * spoken[e] / total) for e, score in best.items()}
 
@@ -93,15 +125,15 @@ class _Word(msgspec.Struct):
     about: set[int]
 
 
-def _near(index: Index, word: str) -> str | None:
+def _near(words: Iterable[str], word: str) -> str | None:
     """The known word that this one is but for a typing error."""
     if len(word) < 4 or not word.isascii() or word[0].isdigit():
         return None
     try:
         from rapidfuzz import fuzz, process
     except ImportError:
-        return _near_plainly(list(index.words), word)
-    found = process.extractOne(word, index.words.keys(), scorer=fuzz.ratio, score_cutoff=ALIKE)
+        return _near_plainly(list(words), word)
+    found = process.extractOne(word, words, scorer=fuzz.ratio, score_cutoff=ALIKE)
     return found[0] if found is not None else None
 
 

@@ -15,24 +15,28 @@ SURE: Mapping[Tier, float] = {"decisive": 0.99, "usual": 0.95, "general": 0.8, "
 
 
 class Match(msgspec.Struct, frozen=True):
-    """An entry that a text speaks of: how sure, the lines that show it (none where its words alone do)."""
+    """An entry that a text speaks of: how sure, the lines that show it, and whether a pattern or likeness alone does."""
 
     name: str
     kind: str
     score: float
     hits: tuple[Hit, ...] = ()
     sure: bool = True
+    literal: bool = True
 
 
 def rank(index: Index, hits: Hits) -> list[Match]:
     """The entries whose signatures are in the text, in the order to deal with them."""
+    if not hits:
+        return []
     there = [e for e in index.entries if _shown(e, hits)]
+    literals = index.literals
     explained = _explained(there)
     rows = []
     for entry in there:
         lines = _lines(entry, hits)
         best = lines[0]
-        literal = max((min(map(len, index.literals[p])) for p in entry.match if p in hits), default=0)
+        literal = max((min(map(len, literals[p])) for p in entry.match if p in hits), default=0)
         key = (
             entry.name in explained,
             TIERS.index(entry.tier),

@@ -22,7 +22,7 @@ SHOWN = 400  # characters of a line that are quoted
 SHORT = 20_000  # bytes of a block that are not worth a look at its words first
 NOISY = 200  # lines that hold a pattern's literal and not the pattern, after which the whole pattern is looked for
 THREADS = 2  # Hyperscan lets go of the interpreter; reading and counting keep a third one busy
-SMALL = 4 << 20  # bytes after which the fast scanner is worth its start
+SMALL = 1 << 20  # bytes after which the fast scanner is worth its start
 # What must not be repeated, wherever it stood: tokens, keys, passwords in addresses.
 _SECRET = re.compile(
     r"\b(?:hf_|sk-|ghp_|gho_|glpat-|nvapi-|xox[bp]-)[A-Za-z0-9_-]{8,}|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)|(?<=Bearer )[\w.~+/-]{8,}"
@@ -145,7 +145,7 @@ class Scan:
                     return
             else:
                 self._tries[p] = tries = self._tries.get(p, 0) + 1
-                if tries == NOISY:
+                if not tries % NOISY:  # again, should another scanner have taken over meanwhile
                     self._scanner.narrow(p, self._patterns[p])
             # A long line is looked at in windows, each once.
             at = lower.find(literal, end if end <= at + WINDOW else at + WINDOW // 2)

@@ -16,7 +16,6 @@ _ANSI = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 _ANSI_JSON = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _MESSAGE = ("log", "MESSAGE", "message", "msg", "textPayload")  # Docker, journald, and what log shippers call it
 _LEVEL = re.compile(r"\b(DEBUG|TRACE|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b|\b([IWEF])\d{4} \d\d:\d\d")
-INFORMATION = 2
 _MILD = {"DEBUG": 2, "TRACE": 2, "INFO": 2, "I": 2, "WARNING": 1, "W": 1}
 
 

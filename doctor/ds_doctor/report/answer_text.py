@@ -8,13 +8,13 @@ from .layout import wrap
 from .page import Page, command, fix, source
 
 _COLOR = {"found": "fail", "ruled_out": "pass", "unknown": "dim"}
-MOST_CAUSES = 4  # told in full; the others by name
+MOST_CAUSES = 3  # of the first answer, told in full; the others by name
 MOST_EVIDENCE = 3
 QUOTED = 3  # lines of the page that one quoted line may take
 
 
 def render(answer: Answer, lang: Lang, *, top: int, verbose: bool, color: bool, width: int) -> str:
-    """The page: the best answer in full, the next ones in full up to `top`, the rest by name."""
+    """The page: the best answer in full, the next ones up to `top` in short, the rest by name."""
     page = Page(lang, width, color)
     if not answer.matches:
         return page.word("explain.none") + "\n"
@@ -29,28 +29,43 @@ def render(answer: Answer, lang: Lang, *, top: int, verbose: bool, color: bool, 
     if rest:
         page.add()
         page.block(page.word("explain.also"), ", ".join(m.symptom or m.rule or "" for m in rest), 0)
+    if len(answer.matches) > 1 and not verbose:
+        page.add(page.paint(page.word("explain.more"), "dim"))
     return "\n".join(page.lines) + "\n"
 
 
 def _match(page: Page, match: MatchDoc, n: int, numbered: bool, verbose: bool) -> None:
+    """An answer: the first in full, the others by what they mean and by the names of their causes."""
     sure = "" if match.sure else page.word("aside", what=page.word("explain.unsure", score=f"{match.score:.2f}"))
     for i, line in enumerate(wrap(f"{match.title} {sure}", page.width - 3)):
         page.add(page.paint((f"{n}. " if numbered else "") + line if i == 0 else "   " + line, "note"))
     for e in match.evidence[:MOST_EVIDENCE]:
         _quote(page, e)
-    single = match.rule is not None
     page.block(page.word("explain.means"), match.note)
-    shown = match.causes if verbose else match.causes[:MOST_CAUSES]
-    for cause in shown:
+    single = match.rule is not None
+    whole = n == 1 or verbose
+    full = [
+        c
+        for i, c in enumerate(match.causes)
+        if verbose or single or (c.here is not None and c.here.status == "found") or (whole and i < MOST_CAUSES)
+    ]
+    for cause in full:
         _cause(page, cause, single, verbose)
-    for cause in match.causes[len(shown) :]:
-        page.block(page.word("explain.or"), f"{cause.title} ({cause.rule})")
-    if match.claims:
+    for cause in match.causes:
+        if cause not in full:
+            page.block(page.word("explain.or"), f"{cause.title} ({cause.rule}){_mark(page, cause)}")
+    if match.claims and whole:
         page.add("  " + page.word("explain.claims"))
-    for claim in match.claims:
+    for claim in match.claims if whole else ():
         page.block("-", f"{claim.says} [{page.word('standing.' + claim.standing)}] {claim.truth}", 4, lead=2)
         if verbose and claim.sources:
             page.block("", page.word("semicolon").join(claim.sources), 4, lead=2)
+
+
+def _mark(page: Page, cause: CauseDoc) -> str:
+    if cause.here is None:
+        return ""
+    return page.word("comma") + page.word("explain." + cause.here.status)
 
 
 def _quote(page: Page, e: EvidenceDoc) -> None:

@@ -90,6 +90,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "explain.means": ("means", "含义"),
     "explain.cause": ("cause", "原因"),
     "explain.claims": ("documents say:", "文档中的说法："),
+    "explain.more": (
+        "-v shows all of it; ds-doctor explain ID shows one of them",
+        "使用 -v 显示全部内容；ds-doctor explain ID 查看其中一项",
+    ),
     "explain.or": ("or", "或者"),
     "explain.here": ("here", "本机"),
     "explain.found": ("FOUND HERE", "本机存在"),
