@@ -18,6 +18,7 @@ from .words import tokens
 SURE = 0.6
 LEAST = 0.45
 SPOKEN = 0.4  # the share of a score that all phrases of an entry give together
+ALONE = 0.75  # of its score: one known word says little
 NEAR = 0.8  # what a word with a typing error is worth
 ALIKE = 80  # of 100, by which two words are the same but for an error
 _ERROR = re.compile(
@@ -114,7 +115,8 @@ def scores(index: Index, text: str, without: int = -1) -> dict[int, float]:
         entry = index.about[p]
         score = WORTH[index.worth[p]] * (common / total * common / index.weight[p]) ** 0.5
         best[entry] = max(best.get(entry, 0.0), score)
-    return {e: min(1.0, (1 - SPOKEN) * score + SPOKEN * spoken[e] / total) for e, score in best.items()}
+    alone = ALONE if len(known) == 1 else 1.0
+    return {e: alone * min(1.0, (1 - SPOKEN) * score + SPOKEN * spoken[e] / total) for e, score in best.items()}
 
 
 class _Word(msgspec.Struct):

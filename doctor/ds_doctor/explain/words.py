@@ -13,7 +13,9 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 # Identifiers of one run: they say nothing about the kind of fault.
 _NOISE = re.compile(
     r"""0x[0-9a-f]+ | \b[0-9a-f]{12,}\b | \b\d{1,4}[-/]\d{1,2}[-/]\d{1,4}\b | \b\d{1,2}:\d{2}(?::\d{2})?(?:[.,]\d+)?\b
-      | \b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b | (?<![\w.])/[\w.+-]+(?:/[\w.+-]*)+""",
+      | \b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b | (?<![\w.])/[\w.+-]+(?:/[\w.+-]*)*
+      | \b(?:Runtime|Value|Assertion|Type|Key|Attribute|Import|ModuleNotFound|FileNotFound|OS|Index|NotImplemented)Error\b:?
+      | \bTraceback\ \(most\ recent\ call\ last\):? | \[Errno\ \d+\]""",
     re.VERBOSE | re.IGNORECASE,
 )
 _COUNT = re.compile(r"\d{1,2}\Z|\d+\.\d+|\d{5,}\Z")  # an amount; 803, 504 or 4090 may be a code or a name
