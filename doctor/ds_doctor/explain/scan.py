@@ -23,10 +23,21 @@ SHORT = 20_000  # bytes of a block that are not worth a look at its words first
 NOISY = 200  # lines that hold a pattern's literal and not the pattern, after which the whole pattern is looked for
 THREADS = 3  # Hyperscan lets go of the interpreter; reading, counting and looking closely keep another one busy
 SMALL = 1 << 20  # bytes after which the fast scanner is worth its start
-# What must not be repeated, wherever it stood: tokens, keys, passwords in addresses.
+# What must not be repeated, wherever it stood: tokens, keys, passwords in addresses and on command lines.
 _SECRET = re.compile(
-    r"\b(?:hf_|sk-|ghp_|gho_|glpat-|nvapi-|xox[bp]-)[A-Za-z0-9_-]{8,}|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)|(?<=Bearer )[\w.~+/-]{8,}"
-    r"|(?<=AKIA)[A-Z0-9]{12,}|((?:api[_-]?key|token|password|passwd|secret)[\"']?\s*[=:]\s*[\"']?)[^\s\"',;]{12,}",
+    r"""\b(?:hf_|sk-|ghp_|gho_|github_pat_|glpat-|nvapi-|xox[bp]-)[\w-]{8,}
+      | \beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+
+      | (?<=://)[^/\s]+@
+      | \bAKIA[A-Z0-9]{12,}
+      | -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----.*
+      | (?<=Authorization:\ )\S+\ \S+ | (?<=Bearer\ )\S{8,}
+      | (?<=[?&])(?:token|sig|signature|X-Amz-Signature|X-Amz-Credential|key)=[^&\s]+
+      | (?P<kept>--?(?:[a-z]+[-_])*(?:api[-_]?key|password|passwd|secret|token)(?:=|\ +)["']?)[^\s"']{3,}
+      | (?P<name>\b\w*(?:API_?KEY|ACCESS_KEY|PASSWORD|PASSWD|SECRET|_TOKEN)\w*["']?\s*[=:]\s*["']?)[^\s"',;]{3,}""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_NO_SECRET = re.compile(
+    r"(?:eos|bos|pad|unk|image|stop|start|end|sep|cls|mask|special|max|min|num|new|prompt|completion|total)_?token",
     re.IGNORECASE,
 )
 _LETTERS = re.compile(rb"[a-z]{3,}")
@@ -153,19 +164,32 @@ class Scan:
 
 
 def quoted(line: str, start: int, end: int) -> str:
-    """The piece of a line around a match that is shown: between carriage returns, of sane length."""
+    """The piece of a line around a match that is shown: between carriage returns, of sane length, without secrets."""
+    line = _SECRET.sub(_stars, line)  # before it is cut: half a secret is not known for one
     left = line.rfind("\r", 0, start) + 1
     right = line.find("\r", end)
     right = len(line) if right < 0 else right
     lead = "…" if start - left > SHOWN // 2 else ""
     left = max(left, start - SHOWN // 2)
     tail = "…" if right - left > SHOWN else ""
-    return lead + masked(line[left : left + SHOWN] if tail else line[left:right]).strip() + tail
+    return lead + _few(line[left : left + SHOWN] if tail else line[left:right]).strip() + tail
 
 
 def masked(text: str) -> str:
     """The text without secrets."""
-    return _SECRET.sub(lambda m: (m[1] or "") + "***", text)
+    return _few(_SECRET.sub(_stars, text))
+
+
+def _stars(found: re.Match[str]) -> str:
+    """As many characters as the secret had, so that places in the line stay true."""
+    kept = found["kept"] or found["name"] or ""
+    if kept and _NO_SECRET.search(kept):
+        return found[0]
+    return kept + "\N{BULLET}" * (len(found[0]) - len(kept))
+
+
+def _few(text: str) -> str:
+    return re.sub("\N{BULLET}+", "***", text)
 
 
 class Plain:

@@ -10,6 +10,7 @@ import msgspec
 from ..catalogue import Catalogue, Cause, Claim, Rule, Step, Symptom, Text, blanks, fill
 from ..model import Lang, Result, Standing
 from .document import ClaimDoc, StepDoc, TargetDoc, clean, result_doc
+from .words import word
 
 SCHEMA = "ds-doctor.explain/1"
 ARGUMENT = "argument"  # the source of evidence that was given on the command line
@@ -147,7 +148,9 @@ def _cause(name: str, catalogue: Catalogue, lang: Lang, here: Here | None, targe
     rule = catalogue.rule.get(name)
     entry: Rule | Cause = rule if rule is not None else catalogue.cause[name]
     named = (rule.short if rule is not None else None) or entry.title
-    seen = _here(rules_of(catalogue, name), catalogue, lang, here, target) if here is not None else None
+    seen = (
+        _here(rules_of(catalogue, name), rule is not None, catalogue, lang, here, target) if here is not None else None
+    )
     result = here.get(name) if here is not None and rule is not None else None
     if result is not None and result.findings:  # with the numbers of this host
         told = result_doc(result, catalogue, lang, False, target)
@@ -172,7 +175,9 @@ def _cause(name: str, catalogue: Catalogue, lang: Lang, here: Here | None, targe
     )
 
 
-def _here(rules: tuple[str, ...], catalogue: Catalogue, lang: Lang, here: Here, target: TargetDoc) -> HereDoc | None:
+def _here(
+    rules: tuple[str, ...], decides: bool, catalogue: Catalogue, lang: Lang, here: Here, target: TargetDoc
+) -> HereDoc | None:
     results = [here[r] for r in rules if r in here]
     if not results:
         return None
@@ -182,6 +187,9 @@ def _here(rules: tuple[str, ...], catalogue: Catalogue, lang: Lang, here: Here, 
         title = "; ".join(dict.fromkeys(d.title for d in found))
         return HereDoc(status="found", title=title, rules=tuple(d.rule for d in found))
     if all(r.status == "pass" for r in results):
-        return HereDoc(status="ruled_out", title=docs[0].title, rules=tuple(d.rule for d in docs))
+        # A rule that holds is decided. What only points to a cause may have gone, or never shown itself there.
+        status: Literal["ruled_out", "unknown"] = "ruled_out" if decides else "unknown"
+        title = docs[0].title if decides else word("explain.no_sign", lang, what=docs[0].title)
+        return HereDoc(status=status, title=title, rules=tuple(d.rule for d in docs))
     unsure = next(d for d in docs if d.status != "pass")
     return HereDoc(status="unknown", title=clean(unsure.reason) or unsure.title, rules=(unsure.rule,))

@@ -10,6 +10,7 @@ from .page import Page, command, fix, source
 _COLOR = {"found": "fail", "ruled_out": "pass", "unknown": "dim"}
 MOST_CAUSES = 3  # of the first answer, told in full; the others by name
 MOST_EVIDENCE = 3
+WRAPPER = 0.5  # the score of a line that only wraps others
 QUOTED = 3  # lines of the page that one quoted line may take
 
 
@@ -38,19 +39,22 @@ def _match(page: Page, match: MatchDoc, n: int, numbered: bool, verbose: bool) -
     """An answer: the first in full, the others by what they mean and by the names of their causes."""
     sure = "" if match.sure else page.word("aside", what=page.word("explain.unsure", score=f"{match.score:.2f}"))
     for i, line in enumerate(wrap(f"{match.title} {sure}", page.width - 3)):
-        page.add(page.paint((f"{n}. " if numbered else "") + line if i == 0 else "   " + line, "note"))
+        head = f"{n}. " if numbered else ""
+        page.add(page.paint((head if i == 0 else " " * len(head)) + line, "note"))
     for e in match.evidence[:MOST_EVIDENCE]:
         _quote(page, e)
     page.block(page.word("explain.means"), match.note)
     single = match.rule is not None
-    whole = n == 1 or verbose
+    # Causes of a line that only wraps others are guesses: the deciding line is in the log, and `note` says so.
+    whole = (n == 1 and match.score > WRAPPER) or verbose
+    left = [c for c in match.causes if c.here is None or c.here.status != "ruled_out"]
     full = [
         c
         for i, c in enumerate(match.causes)
         if verbose or single or (c.here is not None and c.here.status == "found") or (whole and i < MOST_CAUSES)
     ]
     for cause in full:
-        _cause(page, cause, single, verbose)
+        _cause(page, cause, single, verbose or not left)
     for cause in match.causes:
         if cause not in full:
             page.block(page.word("explain.or"), f"{cause.title} ({cause.rule}){_mark(page, cause)}")

@@ -99,13 +99,14 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "explain.found": ("FOUND HERE", "本机存在"),
     "explain.ruled_out": ("ruled out here", "本机已排除"),
     "explain.unknown": ("cannot tell here", "本机无法判断"),
+    "explain.no_sign": ("no sign of it now ({what})", "目前没有迹象（{what}）"),
     "explain.gpu_elsewhere": (
-        "the log speaks of {there}, this host has {here}: it comes from another host, and what is found here need not be its cause",
-        "日志中的 GPU 是 {there}，而本机是 {here}：日志来自另一台主机，本机上发现的问题未必是其原因",
+        "the log speaks of {there}, this host has {here}: it seems to come from another host, and what is found here need not be its cause",
+        "日志中的 GPU 是 {there}，而本机是 {here}：日志似乎来自另一台主机，本机上发现的问题未必是其原因",
     ),
     "explain.driver_elsewhere": (
-        "the log speaks of driver {there}, this host runs {here}: it comes from another host or an earlier time",
-        "日志中的驱动是 {there}，而本机运行 {here}：日志来自另一台主机或更早的时间",
+        "the log speaks of driver {there}, this host runs {here}: it seems to come from another host or an earlier time",
+        "日志中的驱动是 {there}，而本机运行 {here}：日志似乎来自另一台主机或更早的时间",
     ),
     "explain.nothing": ("no NVIDIA GPU", "没有 NVIDIA GPU"),
     "explain.read": ("{mb} MB read", "已读取 {mb} MB"),
