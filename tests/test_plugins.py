@@ -108,3 +108,29 @@ def test_a_broken_plugin_becomes_one_error_line(tmp_path: Path, body: str, rules
     assert len(report["results"]) > 1, "the run went on"
     assert status in (1, 3)
     assert "Traceback" not in stderr
+
+
+def explained(path: str, *words: str, **env: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "ds_doctor", "explain", *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path, "LC_ALL": "C.UTF-8", **env},
+        timeout=60,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_plugin_s_failures_are_explained_beside_our_own(installed: str, tmp_path: Path) -> None:
+    (tmp_path / "notice").write_text("DRAINED Monday\n")
+    status, page, _ = explained(installed, "ACME-FS: licence expired on node7", ACME_NOTICE=str(tmp_path / "notice"))
+    assert status == 0 and "The licence of Acme's file system has expired" in page and "FOUND HERE" in page
+    assert "Acme's file system" in explained(installed, "acme filesystem licence is expired", "--no-here")[1]
+    assert "Keil" in explained(installed, "flash download failed", "--no-here")[1]
+
+
+def test_a_plugin_whose_catalogue_is_broken_costs_only_itself(tmp_path: Path) -> None:
+    path = broken(tmp_path, "x = 1\n", "schema = 1\n[rule.x]\nlevel = 'loud'\n")
+    status, page, said = explained(path, "flash download failed", "--no-here")
+    assert status == 0 and "Keil" in page
+    assert said.count("\n") == 1 and "rules.toml" in said

@@ -30,7 +30,7 @@ class Lines(msgspec.Struct, forbid_unknown_fields=True):
 
 @functools.cache
 def all_known() -> known.Known:
-    return known.load([str(CHECKS)], {})
+    return known.load([str(CHECKS)], {})[0]
 
 
 @functools.cache

@@ -23,7 +23,7 @@ STRANGERS = Path(__file__).parent.parent.parent / "fixtures" / "explain" / "stra
 
 
 def main() -> None:
-    one = known.load(_folders(), os.environ)
+    one, _ = known.load(_folders(), os.environ)
     index = one.index
     whole = together(load_whole(folder) for folder in _folders())
     number = 0

@@ -88,7 +88,7 @@ def main() -> None:
     from ds_doctor.cli.explaining import _folders
     from ds_doctor.explain import known
 
-    index = known.load(_folders(), os.environ).index
+    index = known.load(_folders(), os.environ)[0].index
     with tempfile.TemporaryDirectory() as folder:
         log, patterns = Path(folder) / "big.log", Path(folder) / "patterns"
         write(log, given.mib, given.faults)

@@ -55,6 +55,10 @@ def _run(words: list[str]) -> object:
         from .look import Options
 
         return run(Options())
+    if words[:1] == ["explain"] and all(w in ("-", "--no-here") or not w.startswith("-") for w in words[1:]):
+        from .explaining import Request, explain
+
+        return explain(Request(text=tuple(w for w in words[1:] if w != "--no-here"), here="--no-here" not in words))
     from .commands import parse
 
     return parse(words)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from ..catalogue import Catalogue, CatalogueError
+from ..catalogue import Catalogue
 from ..explain import Reading, elsewhere, known, reading
 from ..explain.rank import Match
 from ..explain.scan import masked
@@ -54,10 +54,11 @@ def explain(request: Request) -> int:
     """Answer, print, and give the exit status: 0 an answer, 1 none. Usage for what cannot be done."""
     lang = request.lang or from_locale()
     _check(request)
-    try:
-        found = known.load(_folders(), os.environ)
-    except CatalogueError as e:
-        raise Usage(str(e)) from None
+    found, wrong = known.load(_folders(), os.environ)
+    for line in wrong:  # costs its own package only
+        sys.stderr.write(f"ds-doctor: {line}\n")
+    if not found.packed.entries:
+        raise Usage(t("no catalogue is installed", "没有安装任何故障目录"))
     one = reading(found.index)
     query = " ".join(request.text)
     named = query.strip()
@@ -250,7 +251,6 @@ def _show(request: Request, answer: words.Answer, lang: Lang) -> None:
         put(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n")
         return
     from ..report import answer_text
-    from .look import width
+    from .terminal import colorful, width
 
-    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    put(answer_text.render(answer, lang, top=request.top, verbose=request.verbose, color=color, width=width()))
+    put(answer_text.render(answer, lang, top=request.top, verbose=request.verbose, color=colorful(), width=width()))

@@ -14,7 +14,8 @@ from ..report import FORMATS, document, render
 from ..report import host as host_words
 from . import Unwritten, Usage, files, put
 from .lang import from_locale, t
-from .look import Options, end_whatever_happens, gather, replay, what, width
+from .look import Options, end_whatever_happens, gather, replay, what
+from .terminal import colorful, width
 
 
 def run(options: Options) -> int:
@@ -61,9 +62,8 @@ def run(options: Options) -> int:
     for form, path in outputs:
         text = render(form, report, lang, verbose=options.verbose)
         status = _write("--output", path, text.encode(), status)
-    colorful = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     page = render(
-        options.form, report, lang, verbose=options.verbose, quiet=options.quiet, color=colorful, width=width()
+        options.form, report, lang, verbose=options.verbose, quiet=options.quiet, color=colorful(), width=width()
     )
     try:
         put(page)

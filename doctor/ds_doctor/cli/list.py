@@ -15,7 +15,7 @@ from ..report.layout import table, wrap
 from ..report.words import word
 from . import put
 from .lang import from_locale, t
-from .look import width
+from .terminal import width
 
 
 @click.command(

@@ -110,11 +110,3 @@ def replay(options: Options, kept: snapshot.Snapshot, facts: list[type]) -> dict
         return snapshot.outcomes(kept, facts, f"--replay {options.replay}")
     except snapshot.SnapshotError as e:
         raise Usage(str(e)) from None
-
-
-def width(default: int = 80) -> int:
-    """Cells of the terminal that standard output is, between 60 and 110; `default` for files and pipes."""
-    try:
-        return min(110, max(60, os.get_terminal_size(1).columns))
-    except OSError:
-        return default

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from ..catalogue import Catalogue, Cause, Rule, Symptom, Text, together
-from ..compiled import KINDS, Compiled, Form, load_form, load_whole
-from .index import Entry, Index, Packed, build
+from ..catalogue import Catalogue, CatalogueError, Cause, Rule, Symptom, Text
+from ..compiled import KINDS, Compiled, Form, load_form
+from .index import Entry, Index, Packed, build, joined
 
 Raws = dict[str, msgspec.Raw]
 
@@ -68,11 +68,33 @@ def _make(mark: str, catalogue: Catalogue) -> Known:
     )
 
 
+NOTHING = Known("", {}, {}, {}, {}, Packed("", "", (), {}, b"", b"", b""))
 KNOWN = Form("known.json", Known, (*KINDS, Entry, Packed), _make)
 
 
-def load(folders: list[str], env: Mapping[str, str]) -> Known:
-    """What the packages in these folders know together; CatalogueError for one that is not right."""
-    if len(folders) == 1:
-        return load_form(folders[0], env, KNOWN)
-    return _make("", together(load_whole(folder) for folder in folders))
+def load(folders: list[str], env: Mapping[str, str]) -> tuple[Known, list[str]]:
+    """What the packages in these folders know together, and why one of them is left out (its catalogue is not right, or it
+    takes a name that another has)."""
+    known = NOTHING
+    wrong: list[str] = []
+    for folder in folders:
+        try:
+            one = load_form(folder, env, KNOWN)
+        except CatalogueError as e:
+            wrong.append(str(e))
+            continue
+        twice = next((n for n in (*one.rule, *one.cause, *one.symptom) if n in known), None)
+        if twice is not None:
+            wrong.append(f"{folder}: {twice} belongs to another package")
+        elif known is NOTHING:
+            known = one
+        else:
+            known = Known(
+                "",
+                {**known.rule, **one.rule},
+                {**known.cause, **one.cause},
+                {**known.symptom, **one.symptom},
+                {**one.reason, **known.reason},
+                joined(known.packed, one.packed),
+            )
+    return known, wrong

@@ -21,7 +21,7 @@ WINDOW = 4000  # characters of a line that a pattern is tried on: what a match m
 SHOWN = 400  # characters of a line that are quoted
 SHORT = 20_000  # bytes of a block that are not worth a look at its words first
 NOISY = 200  # lines that hold a pattern's literal and not the pattern, after which the whole pattern is looked for
-THREADS = 2  # Hyperscan lets go of the interpreter; reading and counting keep a third one busy
+THREADS = 3  # Hyperscan lets go of the interpreter; reading, counting and looking closely keep another one busy
 SMALL = 1 << 20  # bytes after which the fast scanner is worth its start
 # What must not be repeated, wherever it stood: tokens, keys, passwords in addresses.
 _SECRET = re.compile(
@@ -73,6 +73,7 @@ class Scan:
         self._matchers: dict[int, Matcher] = {}
         self._full: set[int] = set()
         self._tries: dict[int, int] = {}
+        self._narrow: set[int] = set()
         self._fast = fast
         self._scanner: Plain | Fast = Plain(self._literals)
         if fast:
@@ -145,8 +146,8 @@ class Scan:
                     return
             else:
                 self._tries[p] = tries = self._tries.get(p, 0) + 1
-                if not tries % NOISY:  # again, should another scanner have taken over meanwhile
-                    self._scanner.narrow(p, self._patterns[p])
+                if tries >= NOISY and p not in self._narrow and self._scanner.narrow(p, self._patterns[p]):
+                    self._narrow.add(p)
             # A long line is looked at in windows, each once.
             at = lower.find(literal, end if end <= at + WINDOW else at + WINDOW // 2)
 
@@ -184,8 +185,9 @@ class Plain:
             words = self._words = self._words or [_word(literal) for literal in self._literals]
             yield Seen(block, [i for i, x in enumerate(self._literals) if words[i] in there and x in lower])
 
-    def narrow(self, number: int, text: str) -> None:
-        """Look for the whole pattern from now on, since its literal is everywhere; here that cannot be done."""
+    def narrow(self, number: int, text: str) -> bool:
+        """Look for the whole pattern from now on, since its literal is everywhere; False: that cannot be done here."""
+        return False
 
 
 def _word(literal: bytes) -> bytes:
@@ -202,8 +204,7 @@ class Fast:
 
         self._hyperscan = hyperscan
         try:
-            # Each byte is written in hexadecimal: a literal holds no operators.
-            self._first = self._database({i: b"".join(b"\\x%02x" % c for c in x) for i, x in enumerate(literals)})
+            self._first = self._database({i: re.escape(x) for i, x in enumerate(literals)})
         except hyperscan.HyperscanError as e:  # a processor without SSSE3
             raise OSError(str(e)) from None
         self._narrowed: dict[int, bytes] = {}
@@ -215,15 +216,16 @@ class Fast:
         made.compile(expressions=list(expressions.values()), ids=list(expressions), flags=[flags] * len(expressions))
         return made, self._hyperscan.Scratch(made)
 
-    def narrow(self, number: int, text: str) -> None:
+    def narrow(self, number: int, text: str) -> bool:
         """As `Plain.narrow`."""
         wanted = {**self._narrowed, number: loose(text).encode()}
         try:
             second = self._database(wanted)
         except self._hyperscan.HyperscanError:  # too large a pattern for it
-            return
+            return True
         self._narrowed = wanted
         self._second = (*second, frozenset(wanted))
+        return True
 
     def __call__(self, blocks: Iterable[bytes]) -> Iterator[Seen]:
         import threading

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from ..catalogue import Catalogue, Rule, fill, show
-from ..engine import Verdicts
 from ..model import Finding, Lang, Result, Standing, Status
+
+if TYPE_CHECKING:  # an answer of `explain` needs no engine
+    from ..engine import Verdicts
 
 SCHEMA = "ds-doctor.report/1"
 
