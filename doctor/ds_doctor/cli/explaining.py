@@ -17,7 +17,7 @@ from ..explain.scan import masked
 from ..model import Lang, Result
 from ..report import answer as words
 from ..report.document import TargetDoc
-from . import Usage, logs, put
+from . import Usage, files, logs, put
 from .lang import from_locale, t
 
 QUERY = 300  # characters of the question that the answer repeats
@@ -70,7 +70,8 @@ def explain(request: Request) -> int:
     else:
         names, stopped = _read(one, request)
         if names == ["-"] or request.logs:
-            query = bytes(one.text[: QUERY * 4]).decode("utf-8", "replace") or ", ".join(names)
+            first = one.texts.get(0, bytearray())[: QUERY * 4]
+            query = bytes(first).decode("utf-8", "replace") or ", ".join(names)
         matches = one.answer()[: max(MOST, request.top)]
     catalogue = found.some(m.name for m in matches)
     looked = _Looked({})
@@ -105,6 +106,8 @@ def _check(request: Request) -> None:
     for path in request.logs:
         if path != "-":
             logs.check(path)
+    if request.replay is not None:
+        files.check("--replay", request.replay)
 
 
 def _folders() -> list[str]:

@@ -29,6 +29,19 @@ def read(option: str, path: str, limit: int) -> bytes:
     return data
 
 
+def check(option: str, path: str) -> None:
+    """Usage in one line, before the work, for what is no file that can be read."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise Usage(t(f"{option} {path}: not a regular file", f"{option} {path}：不是普通文件"))
+        with open(path, "rb"):
+            pass
+    except OSError as e:
+        raise Usage(f"{option} {path}: {e.strerror}") from None
+    except ValueError as e:
+        raise Usage(f"{option} {path!r}: {e}") from None
+
+
 def absolute(option: str, path: str) -> str:
     """The path from the root. Usage where the current folder is gone."""
     try:

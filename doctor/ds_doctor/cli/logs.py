@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any
 
 from . import Usage
 from .lang import t
@@ -37,28 +37,39 @@ def pieces(path: str) -> Iterator[bytes]:
     option = f"--log {path}"
     try:
         with open(path, "rb", buffering=0) as raw:
-            start = _exactly(raw, 6)
-            name = next((n for magic, n in _MAGIC if start.startswith(magic)), None)
-            stream: Any = _Joined(start, raw)
-            yield from _read(_opened(stream, name, option) if name else stream, option)
+            yield from _whole(raw, option)
     except OSError as e:
-        sys.stderr.write(f"ds-doctor: {option}: {e.strerror or e}\n")
+        _say(f"{option}: {e.strerror or e}")
 
 
 def standard_input() -> Iterator[bytes]:
-    """Standard input, as it comes."""
-    stream: Any = sys.stdin.buffer
-    while True:
-        try:
-            piece = stream.read1(PIECE)
-        except OSError as e:
-            raise Usage(t(f"standard input: {e.strerror}", f"标准输入：{e.strerror}")) from None
-        if not piece:
-            return
+    """Standard input, as it comes; compressed or not."""
+    name = t("standard input", "标准输入")
+    if sys.stdin is None:
+        raise Usage(t("standard input is closed", "标准输入已关闭"))
+    try:
+        yield from _whole(sys.stdin.buffer, name)
+    except OSError as e:
+        raise Usage(f"{name}: {e.strerror}") from None
+
+
+def _whole(raw: Any, option: str) -> Iterator[bytes]:
+    start = _exactly(raw, 6)
+    name = next((n for magic, n in _MAGIC if start.startswith(magic)), None)
+    stream: Any = _Joined(start, raw)
+    if name is not None:
+        yield from _read(_opened(stream, name, option), option)
+        return
+    while piece := stream.read1(PIECE):
         yield piece
 
 
-def _exactly(raw: IO[bytes], n: int) -> bytes:
+def _say(text: str) -> None:
+    """One line on standard error, without what steers a terminal: names of files are anybody's."""
+    sys.stderr.write(f"ds-doctor: {''.join(c if c.isprintable() else '?' for c in text)}\n")
+
+
+def _exactly(raw: Any, n: int) -> bytes:
     data = b""
     while len(data) < n:
         more = raw.read(n - len(data))
@@ -71,15 +82,16 @@ def _exactly(raw: IO[bytes], n: int) -> bytes:
 class _Joined:
     """A stream whose first bytes were read already; pipes cannot be wound back."""
 
-    def __init__(self, start: bytes, raw: IO[bytes]) -> None:
+    def __init__(self, start: bytes, raw: Any) -> None:
         self._start = start
-        self._raw = raw
+        # What is there, without waiting for more: a pipe may be slow.
+        self._more = getattr(raw, "read1", raw.read)
 
     def read(self, n: int = -1) -> bytes:
         if self._start:
             start, self._start = self._start, b""
             return start
-        return self._raw.read(n) or b""
+        return self._more(n) or b""
 
     read1 = read
 
@@ -124,10 +136,10 @@ def _read(stream: Any, option: str) -> Iterator[bytes]:
             piece = stream.read1(PIECE)  # what came before a break is kept
         except errors as e:
             what = getattr(e, "strerror", None) or e
-            sys.stderr.write(
+            _say(
                 t(
-                    f"ds-doctor: {option}: breaks off: {what}; what stands before it was read\n",
-                    f"ds-doctor: {option}：数据不完整：{what}；此前的内容已读取\n",
+                    f"{option}: breaks off: {what}; what stands before it was read",
+                    f"{option}：数据不完整：{what}；此前的内容已读取",
                 )
             )
             piece = b""

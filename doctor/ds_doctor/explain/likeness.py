@@ -18,7 +18,10 @@ from .words import tokens
 SURE = 0.6
 LEAST = 0.45
 SPOKEN = 0.4  # the share of a score that all phrases of an entry give together
-ALONE = 0.75  # of its score: one known word says little
+CONTENT = 3  # words that tell what is meant
+ALONE = 0.75  # of its score: fewer words say little
+SAME = 0.99  # the likeness of a phrase that is asked as it stands
+DOUBT = 0.59  # the score of a phrase of one or two words that is asked as it stands: not sure
 NEAR = 0.8  # what a word with a typing error is worth
 ALIKE = 80  # of 100, by which two words are the same but for an error
 _ERROR = re.compile(
@@ -37,30 +40,31 @@ class _Likest(msgspec.Struct):
     """How like an entry the likest line is, and which one that is."""
 
     score: float
+    source: int
     number: int
     line: str
 
 
 def alike_sentence(index: Index, text: str) -> list[Match]:
     """The entries that people mean by such a sentence, best first; those worth showing only."""
-    best = {entry: _Likest(score, 1, text) for entry, score in scores(index, text).items()}
+    best = {entry: _Likest(score, 0, 1, text) for entry, score in scores(index, text).items()}
     return _matches(index, best, LEAST)
 
 
-def alike_log(index: Index, lines: Sequence[tuple[int, str]], without: frozenset[str]) -> list[Match]:
-    """The same for numbered lines of a log; not the entries in `without`.
+def alike_log(index: Index, lines: Sequence[tuple[int, int, str]], without: frozenset[str]) -> list[Match]:
+    """The same for lines of logs, each with its source and number; not the entries in `without`.
 
     Only what complains speaks of a fault; headings, settings and warnings complain of nothing. What is not sure is not said.
     """
-    asked = [(n, x) for n, x in lines if _ERROR.search(x) and not mildness(x) and len(tokens(x)) >= WORDY]
+    asked = [(s, n, x) for s, n, x in lines if _ERROR.search(x) and not mildness(x) and len(tokens(x)) >= WORDY]
     asked = asked[-MOST_LINES:]
     if asked and len(lines) <= FEW:  # one message on several lines
-        asked.append((asked[0][0], " ".join(x for _, x in lines)))
+        asked.append((*asked[0][:2], " ".join(x for _, _, x in lines)))
     best: dict[int, _Likest] = {}
-    for number, line in asked:
+    for source, number, line in asked:
         for entry, score in scores(index, line).items():
             if index.entries[entry].name not in without and (entry not in best or score > best[entry].score):
-                best[entry] = _Likest(score, number, line)
+                best[entry] = _Likest(score, source, number, line)
     return _matches(index, best, SURE)
 
 
@@ -71,7 +75,7 @@ def _matches(index: Index, best: dict[int, _Likest], least: float) -> list[Match
             index.entries[e].name,
             index.entries[e].kind,
             round(like.score, 2),
-            (Hit(0, like.number, 0, quoted(like.line, 0, 0), 0),),
+            (Hit(like.source, like.number, 0, quoted(like.line, 0, 0), 0),),
             like.score >= SURE,
             literal=False,
         )
@@ -88,7 +92,8 @@ def scores(index: Index, text: str, without: int = -1) -> dict[int, float]:
     known: list[_Word] = []
     total = 0.0
     known_words = index.words
-    for word in tokens(text)[:80]:
+    asked = tokens(text)[:80]
+    for word in asked:
         near = word if word in known_words else _near(known_words, word)
         if near is None:
             # A word that nobody uses says little of the fault, and something against every entry.
@@ -113,10 +118,12 @@ def scores(index: Index, text: str, without: int = -1) -> dict[int, float]:
         if not index.weight[p] or (index.worth[p] == PRINTED and len(known) < ENOUGH):
             continue
         entry = index.about[p]
-        score = WORTH[index.worth[p]] * (common / total * common / index.weight[p]) ** 0.5
-        best[entry] = max(best.get(entry, 0.0), score)
-    alone = ALONE if len(known) == 1 else 1.0
-    return {e: alone * min(1.0, (1 - SPOKEN) * score + SPOKEN * spoken[e] / total) for e, score in best.items()}
+        likeness = (common / total * common / index.weight[p]) ** 0.5
+        score = (1 - SPOKEN) * WORTH[index.worth[p]] * likeness + SPOKEN * spoken[entry] / total
+        if len(asked) < CONTENT:  # a word or two may mean anything, unless somebody said just that
+            score = min(score, DOUBT) if likeness > SAME else score * ALONE if len(asked) > 1 else 0.0
+        best[entry] = max(best.get(entry, 0.0), min(1.0, score))
+    return best
 
 
 class _Word(msgspec.Struct):
