@@ -58,7 +58,10 @@ def _tokens(text: str) -> list[_Token]:
 def check(text: str) -> None:
     """PatternError unless the pattern is of the kind that this room promises."""
     depth = gaps = 0
-    for token in _tokens(text):
+    tokens = _tokens(text)
+    if tokens and tokens[0].count in ("*", "+") and tokens[0].kind in ("set", "escape"):
+        raise PatternError("begins with a repeated class, which is tried from every place of a line")
+    for token in tokens:
         if token.kind == "anchor":
             raise PatternError("^ and $ are not allowed: prefixes and wrapping vary")
         if token.kind == "escape" and not (token.text[1] in _CLASSES or _SIGN.match(token.text[1])):
