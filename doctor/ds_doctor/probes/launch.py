@@ -28,18 +28,22 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     ipc: str | None = None
     memory: int | None = None
     gpus: tuple[str, ...] | None = None
+    entrypoint: str | None = None
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """What the launch command starts.
 
-    `argv` is the engine's own command, wrappers taken off. `engine`: vllm, sglang or None. The sizes are None where the
-    command does not give them (both engines then take 1). `environment`: assignments in front, or -e of the container;
+    `argv` is the engine's own command, wrappers taken off. `engine`: vllm, sglang or None. `entry` is how it is started:
+    `vllm serve`, `sglang serve`, or the module behind `python -m`; `arguments` are the words that the entry's own parser
+    gets. The sizes are None where the command does not give them (both engines then take 1). `environment`: assignments in front, or -e of the container;
     `nodes`: --nnodes. `container`: None when the engine starts right here.
     """
 
     argv: tuple[str, ...]
     engine: str | None = None
+    entry: str | None = None
+    arguments: tuple[str, ...] = ()
     python: str | None = None
     model: str | None = None
     tensor_parallel: int | None = None
@@ -105,18 +109,35 @@ def bytes_of(text: str) -> int | None:
 
 def parse(command: tuple[str, ...]) -> Launch:
     """What the command says. It never fails: what is not understood stays None."""
-    argv, environment, container = _unwrap(list(command), {}, None, 0)
-    engine, python, rest = _engine(argv, container)
+    argv, environment, container = _unwrap(_without_redirections(command), {}, None, 0)
+    engine, python, entry, rest = _engine(argv, container)
     sizes = {name: _number(rest, flags) for name, flags in _SIZES.items()}
     return Launch(
         argv=_hidden(argv),
         engine=engine,
+        entry=entry,
+        arguments=_hidden(rest),
         python=python,
-        model=_model(engine, argv, rest),
+        model=_model(engine, entry, rest),
         environment=without_secrets(environment),
         container=container,
         **sizes,
     )
+
+
+def _without_redirections(command: Sequence[str]) -> list[str]:
+    """The words without what a shell keeps for itself (`> log 2>&1 &`, a pipe and what follows it): a command copied out
+    of a script brings them along."""
+    kept: list[str] = []
+    words = iter(command)
+    for word in words:
+        if word in ("&", ";", "|", "|&", "||"):
+            break
+        if re.fullmatch(r"\d*>>?|&>>?|<", word):
+            next(words, None)
+        elif not re.match(r"\d*>>?\S|&>>?\S", word):
+            kept.append(word)
+    return kept
 
 
 def _hidden(argv: list[str]) -> tuple[str, ...]:
@@ -232,6 +253,7 @@ def _docker(program: str, argv: list[str]) -> tuple[Container, dict[str, str], l
         ipc=options.get("--ipc"),
         memory=bytes_of(options.get("--memory", options.get("-m", ""))),
         gpus=_device_list(options.get("--gpus", "")) or _cdi_list(options.get("--device", "")),
+        entrypoint=options.get("--entrypoint"),
     )
     return container, environment, inside
 
@@ -268,28 +290,41 @@ def _cdi_list(value: str) -> tuple[str, ...] | None:
     return (m[1],) if m else None
 
 
-def _engine(argv: list[str], container: Container | None) -> tuple[str | None, str | None, list[str]]:
-    """(engine, interpreter, the engine's arguments)."""
+# Images whose entry point is the engine's own command, so that what follows the image are its arguments (vllm
+# docker/Dockerfile: ENTRYPOINT ["vllm", "serve"]).
+_ENTRY_IMAGE = re.compile(r"(^|/)vllm-openai(:|$)")
+
+
+def _engine(argv: list[str], container: Container | None) -> tuple[str | None, str | None, str | None, list[str]]:
+    """(engine, interpreter, entry, the entry's arguments)."""
+    image = (container.image or "").partition("@")[0] if container else ""
+    if container is not None and container.entrypoint is None and _ENTRY_IMAGE.search(image):
+        return "vllm", None, "vllm serve", argv
     name = argv[0].rpartition("/")[2] if argv else ""
     if name in ("vllm", "sglang"):
-        return name, None, argv[1:]
+        return (name, None, *_verb(name, argv[1:]))
     if _PYTHON.match(name):
         for i, word in enumerate(argv[1:], 1):
             module = argv[i + 1] if word == "-m" and i + 1 < len(argv) else word[2:] if word.startswith("-m") else None
             if module:
                 top = module.partition(".")[0]
                 rest = argv[i + 2 :] if word == "-m" else argv[i + 1 :]
-                return (top if top in ("vllm", "sglang") else None), argv[0], rest
+                return (top if top in ("vllm", "sglang") else None), argv[0], module, rest
             if not word.startswith("-"):
                 # python /opt/venv/bin/vllm serve ...
                 script = word.rpartition("/")[2]
-                return (script if script in ("vllm", "sglang") else None), argv[0], argv[i + 1 :]
-        return None, argv[0], []
-    # The entry point of the official vLLM image is `vllm serve`: what follows the image are its arguments.
-    image = (container.image or "").partition("@")[0] if container else ""
-    if re.search(r"(^|/)vllm-openai(:|$)", image) and (not argv or not name.endswith("sh")):
-        return "vllm", None, ["serve", *argv] if argv[:1] != ["serve"] else argv
-    return None, None, argv
+                if script in ("vllm", "sglang"):
+                    return (script, argv[0], *_verb(script, argv[i + 1 :]))
+                return None, argv[0], None, argv[i + 1 :]
+        return None, argv[0], None, []
+    return None, None, None, argv
+
+
+def _verb(program: str, words: list[str]) -> tuple[str, list[str]]:
+    """The sub-command of `vllm` or `sglang`, and its arguments."""
+    if words and not words[0].startswith("-"):
+        return f"{program} {words[0]}", words[1:]
+    return program, words
 
 
 def option(argv: Sequence[str], flags: tuple[str, ...]) -> str | None:
@@ -317,13 +352,13 @@ def _number(argv: list[str], flags: tuple[str, ...]) -> int | None:
     return int(text) if text is not None and re.fullmatch(r"[1-9][0-9]{0,5}", text) else None
 
 
-def _model(engine: str | None, argv: list[str], rest: list[str]) -> str | None:
+def _model(engine: str | None, entry: str | None, rest: list[str]) -> str | None:
     given = option(rest, _MODEL)
     if given is not None or engine is None:
         return given
     # `vllm serve MODEL`, `sglang serve MODEL`: the first word behind the verb.
-    if rest[:1] == ["serve"] and len(rest) > 1 and not rest[1].startswith("-"):
-        return rest[1]
+    if entry in ("vllm serve", "sglang serve") and rest and not rest[0].startswith("-"):
+        return rest[0]
     return None
 
 
