@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from .structs import Container, Launch, Unread
+from .variables import is_secret
 from .variables import parse as without_secrets
 from .words import OPEN, hidden, number, option, without_redirections
 
@@ -68,16 +69,19 @@ def launch_of(found: Found) -> Launch:
     sizes = {name: number(rest, flags) for name, flags in _SIZES.items()}
     sizes["nodes"] = sizes["nodes"] or found.nodes
     unclear = tuple(dict.fromkeys(w for w in hidden(argv) if OPEN.search(w) and not w.startswith("{")))
-    if unclear and engine is not None:
-        found.miss("launch-words-open", words=list(unclear))
+    environment = {n: v for n, v in found.environment.items() if is_secret(n) or not OPEN.search(v)}
+    missing = [n for n in found.environment if n not in environment]
+    if engine is not None and (unclear or missing):
+        found.miss("launch-words-open", words=[*unclear, *missing])
+    model = _model(engine, entry, rest)
     return Launch(
         argv=hidden(argv),
         engine=engine,
         entry=entry,
         arguments=hidden(rest),
         python=python,
-        model=_model(engine, entry, rest),
-        environment=without_secrets(found.environment),
+        model=None if model is None or OPEN.search(model) else model,
+        environment=without_secrets(environment),
         container=container,
         wrappers=tuple(found.wrappers),
         folder=found.folder,

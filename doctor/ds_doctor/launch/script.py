@@ -25,7 +25,7 @@ def found_in(text: str, found: Found, arguments: list[str] | None = None) -> lis
     try:
         every, state, sourced = commands(text, found.known, arguments)
     except QuotesOpen as e:
-        found.miss("launch-quotes-open", line=e.line)
+        found.miss("launch-quotes-open", at=f"line {e.line}")
         return []
     got: list[tuple[Command, Found]] = []
     for one in every:

@@ -225,12 +225,13 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     """The service of a file that would start the engine. `kind`: compose, kubernetes, systemd, script. `source`: the file
-    as it was given. `where`: the place in it, `services.llm`, `Deployment/llm, container server`, `line 7`."""
+    as it was given, `folder` the folder that it lies in. `where`: the place in it, `services.llm`, `Deployment/llm, container server`, `line 7`."""
 
     kind: str
     name: str
     source: str
     where: str = ""
+    folder: str | None = None
     pod: Pod | None = None
     compose: Compose | None = None
     unit: Unit | None = None

@@ -184,7 +184,7 @@ def _env_option(found: Found, name: str, value: str, words: list[str]) -> list[s
         try:
             return [*shlex.split(value), *words]
         except ValueError:
-            found.miss("launch-quotes-open", text=value[:80])
+            found.miss("launch-quotes-open", at=value[:80])
     elif name in ("-C", "--chdir"):
         found.folder = value
     else:
@@ -335,6 +335,7 @@ def _container(found: Found, name: str) -> None:
         return
     container, given, inside = docker.read(name, at[0], at[1])
     found.container = container
+    found.known = dict(given)
     found.environment = given  # the container does not inherit what stands in front of docker
     found.folder = container.workdir
     found.argv = inside
