@@ -349,11 +349,3 @@ def _ngram(v: View) -> Refusals:
     if v.attn_dp:
         said = "Currently ngram speculative decoding does not support dp attention."
         yield no("ngram-dp", said, "speculative_algorithm", "attn_dp_size")
-
-
-def mixed_chunk(v: View) -> Refusals:
-    """check_server_args."""
-    algorithm = v.speculative_algorithm
-    if algorithm is not None and v.enable_mixed_chunk and algorithm not in _MIXED and algorithm in BUILT_IN:
-        said = f"enable_mixed_chunk is not supported with speculative_algorithm={algorithm}"
-        yield bad("mixed-chunk", said, "enable_mixed_chunk", "speculative_algorithm")
