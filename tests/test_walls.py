@@ -78,7 +78,8 @@ def test_a_check_never_touches_the_host(path: Path) -> None:
     [
         ("model.py", set()),
         ("command.py", {"model"}),
-        ("host.py", {"command", "model"}),
+        ("host.py", {"command", "launch", "model", "profile"}),
+        ("profile.py", set()),
         ("replay.py", {"command", "host", "model"}),
         ("rooted.py", {"command", "host", "model"}),
         ("pattern.py", set()),

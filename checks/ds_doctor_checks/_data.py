@@ -13,3 +13,8 @@ from ds_doctor.api import read_table
 def table(name: str) -> dict[str, Any]:
     """The table `data/<name>.toml` of this package. Do not change what it gives: it is shared."""
     return read_table(os.path.join(os.path.dirname(__file__), "data"), name)
+
+
+def profile(name: str) -> dict[str, Any]:
+    """The profile `profiles/<name>.toml` of this package."""
+    return read_table(os.path.join(os.path.dirname(__file__), "profiles"), name)

@@ -6,7 +6,7 @@ The source is parsed with `ast` and followed as far as it says what it adds to i
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -68,6 +68,8 @@ class EngineFlags(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     attention-backend, speculative-method, tokenizer-mode; a topic that could not be read whole is in `open_names` too.
     `complete`: every argument was seen; else `missed` says what was not (a file, a call), in one line each.
     """
+
+    of_command: ClassVar[bool] = True
 
     engine: str
     version: str | None
