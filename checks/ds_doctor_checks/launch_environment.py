@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ds_doctor.api import Findings, NotApplicable, check, found, not_applicable, undecided
+from ds_doctor.probes.engine_flags import EngineFlags
 from ds_doctor.probes.environment import HIDDEN, Environment
 from ds_doctor.probes.launch import Launch
 from ds_doctor.probes.python_env import Packages, TorchBuild
@@ -119,7 +120,13 @@ def variables_belong_to_this_release(
             yield found("launch-env-renamed", on=v.name, name=v.name, new=instead, engine=name, source=v.source)
             continue
         if gone is not None and here >= env.parse_version(gone):
-            data = {"name": v.name, "engine": name, "version": version or known.version, "gone": gone, "source": v.source}
+            data = {
+                "name": v.name,
+                "engine": name,
+                "version": version or known.version,
+                "gone": gone,
+                "source": v.source,
+            }
             if instead is None:
                 yield found("launch-env-removed", on=v.name, **data)
             else:
@@ -234,17 +241,18 @@ def torch_accepts_its_allocator_settings(
 
 @check("launch-expandable-segments")
 def expandable_segments_fit_the_features(
-    environment: Environment | None, launch: Launch | None, packages: Packages | None
+    environment: Environment | None, launch: Launch | None, packages: Packages | None, flags: EngineFlags | None
 ) -> Findings:
     from . import _alloc_conf as conf
     from . import _environment as env
-    from ._given import has, value
+    from ._options import options
 
     if launch is None or launch.engine is None:
         raise NotApplicable("no-command")
     v = env.variables(environment, launch).get("PYTORCH_CUDA_ALLOC_CONF")
     if v is None or not conf.expandable(v.value):
         raise NotApplicable("expandable-segments-off")
+    o = options(launch, flags)
     version = env.engine_version(launch, packages, launch.engine)
     release = env.parse_version(version) if version else None
     feature = None
@@ -253,13 +261,11 @@ def expandable_segments_fit_the_features(
         return
     if launch.engine == "sglang":
         # torch_memory_saver 0.0.10 entrypoint.py _sanity_checks
-        feature = "--enable-memory-saver" if has(launch, "enable_memory_saver") else None
-    elif value(launch, "kv_transfer_config") is not None and not has(
-        launch, "enable_sleep_mode", "enable_cumem_allocator"
-    ):
+        feature = "--enable-memory-saver" if o.get("enable_memory_saver") else None
+    elif o.of("kv_transfer_config") and not o.get("enable_sleep_mode") and not o.get("enable_cumem_allocator"):
         # vllm config/vllm.py; the check is in the wheels from 0.22.0 on.
         feature = "--kv-transfer-config" if release is None or release >= (0, 22) else None
-    elif has(launch, "enable_sleep_mode") and release is not None and release < (0, 21):
+    elif o.get("enable_sleep_mode") and release is not None and release < (0, 21):
         # vllm device_allocator/cumem.py asserts it up to 0.20; 0.22 switches them off around its pool.
         feature = "--enable-sleep-mode"
     if feature is not None:
