@@ -37,7 +37,10 @@ def every_fact() -> list[type]:
             continue
         module = importlib.import_module(f"{probes.__name__}.{info.name}")
         for thing in vars(module).values():
-            if isinstance(thing, type) and issubclass(thing, msgspec.Struct) and thing.__module__ == module.__name__:
+            if not (isinstance(thing, type) and issubclass(thing, msgspec.Struct)):
+                continue
+            home = sys.modules[thing.__module__]
+            if module.__name__ in (home.__name__, getattr(home, "PROBES", None)):
                 try:
                     facts.append(probe_of(thing).fact)
                 except LookupError:

@@ -7,6 +7,8 @@ import sys
 import time
 from collections.abc import Iterable
 
+import msgspec
+
 from .. import __version__, catalogue, compiled, engine, snapshot
 from ..combine import combine
 from ..model import Lang, Outcome
@@ -32,6 +34,11 @@ def run(options: Options) -> int:
     doctor, off = _site_rules(doctor, options.rules)
     words = doctor.catalogue
     asked, kept = what(options, lambda reason: words.explain(reason, lang))
+    if options.profile is not None:
+        from .profiles import load
+
+        profile = load(options.profile, doctor.plugins)
+        asked = [msgspec.structs.replace(a, profile=profile) for a in asked]
     choice = engine.Choice(only=options.only, skip=options.skip, require=options.require, off=off)
     try:
         checks, rules, required = engine.chosen(doctor, choice)
@@ -44,7 +51,7 @@ def run(options: Options) -> int:
     if kept is None:
         gathered = gather_all(options, asked, facts, deadline, lang)
     else:
-        gathered = [replay(options, kept, facts, i) for i in range(len(asked))]
+        gathered = [replay(options, kept, a, facts, i) for i, a in enumerate(asked)]
     outcomes = gathered[0]
     if named:
         _understood(outcomes[Packages], words, lang)
@@ -57,7 +64,9 @@ def run(options: Options) -> int:
         lang,
         version=__version__,
         host=host_words.host_doc(outcomes),
-        target=host_words.target_doc(asked[0], outcomes, words, lang),
+        target=host_words.target_doc(asked[0], outcomes, words, lang)
+        if len(asked) == 1
+        else host_words.targets_doc(asked, outcomes),
         services=[
             host_words.service_doc(a, o, v, own, words, lang)
             for a, o, v, own in zip(asked, gathered, verdicts, together.own, strict=True)
@@ -98,12 +107,14 @@ def _check(options: Options) -> list[tuple[str, str]]:
                 f"--timeout {options.timeout:g}：应在 1 到 3600 秒之间",
             )
         )
-    named = {n: getattr(options, n) for n in ("file", "service", "python", "model", "root", "record", "replay")}
+    named = {
+        n: getattr(options, n) for n in ("file", "service", "python", "model", "root", "record", "replay", "profile")
+    }
     for name, value in [*named.items(), *(("rules", path) for path in options.rules)]:
         if value == "":  # --model "$MODEL" with MODEL unset
             raise Usage(t(f"--{name}: the value is empty", f"--{name}：值为空"))
     # A snapshot holds what was asked when it was recorded.
-    for name in ("file", "root", "record", "python", "model"):
+    for name in ("root", "record", "python", "model"):
         _exclude(**{name: named[name], "replay": options.replay})
     if options.file is not None and options.command:
         raise Usage(
@@ -114,13 +125,6 @@ def _check(options: Options) -> list[tuple[str, str]]:
         )
     if options.service is not None and options.file is None:
         raise Usage(t("--service: it chooses a service of the file given with -f", "--service：须与 -f 一起使用"))
-    if options.replay is not None and options.command:
-        raise Usage(
-            t(
-                "--replay judges the launch command that was recorded; it takes none after --",
-                "--replay 检查录制时的启动命令，-- 之后不能再给命令",
-            )
-        )
     if options.root is not None:
         _folder("--root", options.root)
     outputs = [_output(o) for o in options.output]

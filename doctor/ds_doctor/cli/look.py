@@ -10,11 +10,12 @@ from collections.abc import Callable
 import msgspec
 
 from .. import engine, snapshot
-from ..gather import Gathering
+from ..gather import Gathering, ask
 from ..host import Asked, Host
 from ..model import Lang, Outcome, Reason
 from ..probes.environment import redact
 from ..probes.launch import asked_launch
+from ..replay import ReplayedHost
 from ..rooted import RootedHost
 from . import Usage, ahead, files
 from .lang import t
@@ -38,6 +39,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     root: str | None = None
     record: str | None = None
     replay: str | None = None
+    profile: str | None = None
     rules: tuple[str, ...] = ()
     timeout: float = 20.0
     lang: Lang | None = None
@@ -60,6 +62,13 @@ def what(options: Options, explain: Callable[[Reason], str]) -> tuple[list[Asked
             kept = snapshot.read(data, f"--replay {options.replay}")
         except snapshot.SnapshotError as e:
             raise Usage(str(e)) from None
+        if options.command:
+            command = redact(options.command)
+            return [
+                msgspec.structs.replace(kept.asked, command=command, model=None, launch=None, deployment=None)
+            ], kept
+        if options.file is not None:
+            return _of_file(options, options.file, msgspec.structs.replace(kept.asked, model=None), explain), kept
         return [kept.asked, *(s.asked for s in kept.services)], kept
     model = options.model
     if model is not None and options.root is None and os.path.lexists(model):  # else it may be a hub id
@@ -69,9 +78,13 @@ def what(options: Options, explain: Callable[[Reason], str]) -> tuple[list[Asked
     asked = Asked(command=redact(options.command), python=python, model=model, root=root)
     if options.file is None:
         return [asked], None
+    return _of_file(options, options.file, asked, explain), None
+
+
+def _of_file(options: Options, file: str, base: Asked, explain: Callable[[Reason], str]) -> list[Asked]:
     from .given import asked_services
 
-    return asked_services(options.file, options.service, asked, explain), None
+    return asked_services(file, options.service, base, explain)
 
 
 def _python(python: str | None, root: str | None) -> str | None:
@@ -163,9 +176,22 @@ def systemd(user: str | None) -> dict[str, str]:
     return {"PATH": PATH, "HOME": found.pw_dir, **({"USER": found.pw_name, "LOGNAME": found.pw_name} if user else {})}
 
 
-def replay(options: Options, kept: snapshot.Snapshot, facts: list[type], service: int = 0) -> dict[type, Outcome]:
-    """The recorded facts; `service`: of which of several services."""
+def replay(
+    options: Options, kept: snapshot.Snapshot, asked: Asked, facts: list[type], service: int = 0
+) -> dict[type, Outcome]:
+    """The recorded facts; `service`: of which of several recorded ones. What only repeats what was asked is worked out
+    anew; of what was looked at for another command nobody knows how it stands with this one."""
+    recorded = [kept.asked, *(s.asked for s in kept.services)]
+    same = asked in recorded
     try:
-        return snapshot.outcomes(kept, facts, f"--replay {options.replay}", service)
+        got = snapshot.outcomes(kept, facts, f"--replay {options.replay}", service if same else 0)
     except snapshot.SnapshotError as e:
         raise Usage(str(e)) from None
+    other = not same and (asked.command, asked.launch) != (kept.asked.command, kept.asked.launch)
+    nowhere = ReplayedHost({}, {}, asked)
+    for fact in facts:
+        if getattr(fact, "of_asked_alone", False):
+            got[fact] = ask(nowhere, fact)
+        elif other and getattr(fact, "of_command", False):
+            got[fact] = Outcome(None, "unseen", Reason("not-recorded-for-command"))
+    return got

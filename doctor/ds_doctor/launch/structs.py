@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -116,6 +116,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     substitution whose value nobody knows yet, so that nothing can be said of them.
     """
 
+    of_asked_alone: ClassVar[bool] = True  # a replay works it out anew
+
     argv: tuple[str, ...]
     engine: str | None = None
     entry: str | None = None
@@ -226,6 +228,8 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     """The service of a file that would start the engine. `kind`: compose, kubernetes, systemd, script. `source`: the file
     as it was given, `folder` the folder that it lies in. `where`: the place in it, `services.llm`, `Deployment/llm, container server`, `line 7`."""
+
+    of_asked_alone: ClassVar[bool] = True  # a replay works it out anew
 
     kind: str
     name: str
