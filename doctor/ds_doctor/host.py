@@ -146,11 +146,19 @@ class Host:
         _note("asked")
         return self._asked
 
+    @asked.setter
+    def asked(self, asked: Asked) -> None:
+        self._asked = asked
+
     @property
     def env(self) -> Mapping[str, str]:
         """The variables that the engine would see."""
         _note("env")
         return self._env
+
+    @env.setter
+    def env(self, env: Mapping[str, str]) -> None:
+        self._env = env
 
     def time_left_s(self) -> float:
         """Seconds in which an answer is still of use."""
