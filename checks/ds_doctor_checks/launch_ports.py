@@ -13,7 +13,7 @@ FAMILY = "launch"
 
 def _in_own_network(launch: Launch) -> bool:
     """Whether the engine would have a network of its own, whose ports are not the host's."""
-    return launch.container is not None and getattr(launch.container, "network", None) != "host"
+    return launch.container is not None and launch.container.network != "host"
 
 
 def _need_engine(launch: Launch) -> None:
@@ -76,7 +76,7 @@ def port_may_be_bound(launch: Launch, ports: Ports, flags: EngineFlags | None) -
         if ports.unprivileged is not None and want.port < ports.unprivileged and launch.container is None:
             if ports.net_bind is None:
                 yield undecided("launch-port-privileged", "limit-not-read", limit="CapEff")
-            elif not ports.net_bind and "sudo" not in getattr(launch, "wrappers", ()):
+            elif not ports.net_bind and "sudo" not in launch.wrappers:
                 yield found("launch-port-privileged", port=want.port, first=ports.unprivileged)
         elif ports.ephemeral is not None and ports.ephemeral[0] <= want.port <= ports.ephemeral[1]:
             yield found("launch-port-ephemeral", port=want.port, first=ports.ephemeral[0], last=ports.ephemeral[1])
