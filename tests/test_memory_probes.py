@@ -149,6 +149,24 @@ def test_whatever_a_configuration_holds_becomes_a_fact_or_a_reason(raw: dict[str
 # -- tensors -------------------------------------------------------------------------------------------------------
 
 
+def test_a_layer_beyond_the_models_own_is_spare(tmp_path: Path) -> None:
+    names = [
+        "model.layers.0.e.1.w",
+        "model.layers.1.e.0.w",
+        "model.layers.2.e.7.w",
+        "visual.blocks.5.w",
+        "layers.2.w",
+        "h.1.w",
+    ]
+    build.small(tmp_path, num_hidden_layers=2)
+    (tmp_path / "model.safetensors").write_bytes(build.safetensors(names))
+    fact = look(tmp_path)
+    assert fact.tensors is not None
+    assert {k.name: k.count for k in fact.tensors.kinds} == {
+        "model.layers.*.e.*.w": 2, "model.layers.+.e.*.w": 1, "visual.blocks.*.w": 1, "layers.+.w": 1, "h.*.w": 1,
+    }  # fmt: skip
+
+
 def test_numbers_between_dots_are_one_kind_and_others_are_not() -> None:
     tensors, data = build.tensors_of(["a.0.b.17.w", "a.1.b.3.w", "a1.b", "a2.b", "c.7", "d\n.1.x", "d\n.2.x"])
     layout = _safetensors.parse(build.header(tensors))

@@ -139,3 +139,8 @@ def gib(size: float) -> float:
     """Bytes as GiB with one digit; two below 10."""
     value = size / GIB
     return round(value, 2) if abs(value) < 10 else round(value, 1)
+
+
+def default_share(ask: Ask) -> float:
+    """What vLLM takes without --gpu-memory-utilization (class defaults in its wheels)."""
+    return 0.92 if ask.at_least("0.20") else 0.9

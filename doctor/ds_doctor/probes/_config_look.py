@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 from heapq import nsmallest
 from math import isfinite, prod
@@ -19,6 +21,9 @@ VALUES_LIMIT = 50_000  # values of one configuration; a quantised one may list 1
 DEEP_LIMIT = 24  # levels of one configuration
 NUMBER_LIMIT = 1 << 53  # beyond it no size is meant, and other readers of the fact lose digits
 # Of a tokenizer's configuration: megabytes, and no check asks for them.
+_LAYER = re.compile(r"((?:.*?\.)?(?:layers|layer|blocks|block|h)\.)(\d+)(?=\.)", re.DOTALL)
+_NUMBER = re.compile(r"\.\d+(?=\.)")
+_TOWER = re.compile(r"vis|vit|audio|encoder|tower")  # has layers of its own, counted elsewhere
 _LEFT_OUT = ("added_tokens_decoder", "chat_template", "additional_special_tokens", "extra_special_tokens")
 
 
@@ -27,7 +32,7 @@ def parse(looked: Looked) -> ModelConfig:
     folder, objects = looked.folder, looked.objects
     config = objects.get("config.json")
     tokenizer = objects.get("tokenizer_config.json", {})
-    tensors = summed(looked)
+    tensors = summed(looked, layers_of(config))
     kinds = {f.kind for f in folder.weights}
     return ModelConfig(
         given=folder.given,
@@ -105,24 +110,45 @@ def size_of(kind: Kind) -> int:
     return -(-prod(shape or ()) * BITS.get(dtype or "", 0) // 8)
 
 
-def summed(looked: Looked) -> Tensors | None:
+def layers_of(config: Mapping[str, Any] | None) -> int | None:
+    """The model's layers as config.json counts them; what is numbered beyond them is spare (multi-token prediction)."""
+    inner = (config or {}).get("text_config")
+    for one in (config or {}, inner if isinstance(inner, dict) else {}):
+        for name in ("num_hidden_layers", "n_layer", "num_layers", "n_layers"):
+            if type(one.get(name)) is int:
+                return int(one[name])
+    return None
+
+
+def summed(looked: Looked, layers: int | None) -> Tensors | None:
     """The tensors of all headers that were read; None where none was."""
     if not looked.told:
         return None
-    sizes = {kind: count * size_of(kind) for kind, count in looked.kinds.items()}
+    alike: Counter[Kind] = Counter()
+    for (name, dtype, shape), count in looked.kinds.items():
+        alike[_numberless(name, layers), dtype, shape] += count
+    sizes = {kind: count * size_of(kind) for kind, count in alike.items()}
     kept = nsmallest(KINDS_LIMIT, sizes, key=lambda k: (-sizes[k], str(k)))
     folder = looked.folder
     lacking = folder.index.missing.count if folder.index else 0
-    count, total = sum(looked.kinds.values()), sum(sizes.values())
+    count, total = sum(alike.values()), sum(sizes.values())
     return Tensors(
-        kinds=tuple(_kind(kind, looked.kinds[kind], sizes[kind]) for kind in kept),
+        kinds=tuple(_kind(kind, alike[kind], sizes[kind]) for kind in kept),
         count=count,
         bytes=total,
         files=looked.told,
         files_unread=len(folder.weights) + folder.weights_unseen - looked.told + lacking,
-        rest_count=count - sum(looked.kinds[kind] for kind in kept),
+        rest_count=count - sum(alike[kind] for kind in kept),
         rest_bytes=total - sum(sizes[kind] for kind in kept),
     )
+
+
+def _numberless(name: str, layers: int | None) -> str:
+    m = _LAYER.search(name)
+    if m is None:
+        return name
+    spare = layers is not None and len(m[2]) < 10 and int(m[2]) >= layers and not _TOWER.search(m[1])
+    return f"{_NUMBER.sub('.*', m[1])}{'+' if spare else '*'}{_NUMBER.sub('.*', name[m.end() :])}"
 
 
 def _kind(kind: Kind, count: int, size: int) -> TensorKind:

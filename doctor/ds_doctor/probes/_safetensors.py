@@ -43,7 +43,7 @@ class HeaderError(Exception):
         self.got = got
 
 
-# Tensors that are alike: the name with its numbers as `*`, the dtype, the shape.
+# Tensors that are alike: the name with every number but the layer's as `*`, the dtype, the shape.
 Kind = tuple[str, str | None, tuple[int, ...] | None]
 
 
@@ -72,7 +72,8 @@ _DECODER = msgspec.json.Decoder(dict[str, _Tensor])
 _RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _METADATA = msgspec.json.Decoder(dict[str, str] | None)
 _USUAL = re.compile(rb'"__metadata__": ?\{"format": ?"\w{1,10}"\}')
-_NUMBER = re.compile(r"\.[0-9]+(?=\.)")  # of a layer, of an expert
+# Of an expert, of a part; what stands before it is looked at only where there is a number: ten times as fast.
+_NUMBER = re.compile(r"\.(?=[0-9])(?<!layers\.)(?<!layer\.)(?<!blocks\.)(?<!block\.)(?<![.\n]h\.)[0-9]+(?=\.)")
 _NOT_JSON = (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError, OverflowError)
 
 
@@ -111,9 +112,9 @@ def parse(header: bytes) -> Layout:
 
 def _kinds(tensors: dict[str, _Tensor]) -> Counter[Kind]:
     # One substitution over all names: 100,000 of them one by one would take three times as long.
-    names = _NUMBER.sub(".*", "\n".join(tensors)).split("\n")
+    names = _NUMBER.sub(".*", "\n" + "\n".join(tensors))[1:].split("\n")
     if len(names) != len(tensors):  # a name with a line break in it
-        names = [_NUMBER.sub(".*", name) for name in tensors]
+        names = [_NUMBER.sub(".*", "\n" + name)[1:] for name in tensors]
     infos = tensors.values()
     return Counter(zip(names, [i.dtype for i in infos], [i.shape for i in infos], strict=True))
 

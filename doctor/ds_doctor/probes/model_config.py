@@ -6,7 +6,7 @@ imports when a model was given: most runs need none of them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -14,8 +14,9 @@ from ..api import Absent, Host, probe
 
 
 class TensorKind(msgspec.Struct, frozen=True, kw_only=True):
-    """Tensors that are alike: `name` with its numbers as `*` (model.layers.*.mlp.experts.*.down_proj.weight), dtype as
-    safetensors writes it, shape; how many there are and the bytes that they take together."""
+    """Tensors that are alike: `name` with its numbers as `*` (model.layers.*.mlp.experts.*.down_proj.weight), the number of a
+    layer beyond those that config.json counts as `+`; dtype as safetensors writes it, shape; how many there are and the
+    bytes that they take together."""
 
     name: str
     dtype: str
@@ -50,6 +51,8 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     index's word, `weights_bytes` the size of the weight files, `weights_kind` their kind (safetensors, gguf, pytorch;
     empty without files).
     """
+
+    of_command: ClassVar[bool] = True
 
     given: str
     source: str
