@@ -35,6 +35,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     pp: int = 1
     dp: int = 1
     ep: bool = False
+    ep_size: int = 1
     dcp: int = 1
     nodes: int = 1
     dp_attention: bool = False
@@ -58,6 +59,12 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     loras: int = 0
     lora_rank: int = 0
     speculative: str | None = None
+    spec_tokens: int = 0
+    state_mode: str | None = None
+    state_dtype: str = "auto"
+    hybrid_manager: bool = True
+    prefix_caching: bool | None = None
+    swa_ratio: float = 0.8
     text_only: bool = False
     overrides: dict[str, Any] = {}
     environment: Mapping[str, str] = {}
@@ -127,6 +134,11 @@ def _vllm(read: _Values) -> dict[str, Any]:
         "loras": (read.whole("max_loras") or 1) if lora else 0,
         "lora_rank": (read.whole("max_lora_rank") or 16) if lora else 0,
         "speculative": _speculation(read),
+        "spec_tokens": _tokens(read),
+        "state_mode": read.word("mamba_cache_mode"),
+        "state_dtype": read.word("mamba_ssm_cache_dtype") or read.word("mamba_cache_dtype") or "auto",
+        "hybrid_manager": not read.on("disable_hybrid_kv_cache_manager"),
+        "prefix_caching": read.value("enable_prefix_caching")[1],
         "overrides": read.table("hf_overrides"),
     }
 
@@ -135,6 +147,7 @@ def _sglang(read: _Values) -> dict[str, Any]:
     lora = read.on("enable_lora") or read.given("lora_paths")
     return {
         "ep": (read.whole("ep_size") or 1) > 1,
+        "ep_size": read.whole("ep_size") or 1,
         "dp_attention": read.on("enable_dp_attention"),
         "share": read.fraction("mem_fraction_static"),
         "length": read.whole("context_length"),
@@ -149,6 +162,10 @@ def _sglang(read: _Values) -> dict[str, Any]:
         "loras": (read.whole("max_loras_per_batch") or 8) if lora else 0,
         "lora_rank": (read.whole("max_lora_rank") or 16) if lora else 0,
         "speculative": read.word("speculative_algorithm"),
+        "spec_tokens": read.whole("speculative_num_draft_tokens") or 0,
+        "state_dtype": read.word("mamba_ssm_dtype") or "auto",
+        "prefix_caching": False if read.on("disable_radix_cache") else None,
+        "swa_ratio": read.number("swa_full_tokens_ratio") or 0.8,
         "overrides": read.table("json_model_override_args"),
     }
 
@@ -160,6 +177,12 @@ def _speculation(read: _Values) -> str | None:
     if isinstance(method, str) and method:
         return method
     return "?" if config or read.given("spec_model") else None
+
+
+def _tokens(read: _Values) -> int:
+    """Speculative tokens of a step."""
+    number = read.table("speculative_config").get("num_speculative_tokens") or read.whole("spec_tokens")
+    return number if type(number) is int and 0 <= number < 1024 else 0
 
 
 def engine_version(launch: Launch, packages: Packages | None) -> tuple[str, str]:

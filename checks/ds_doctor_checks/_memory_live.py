@@ -20,6 +20,9 @@ SHOWN = 4  # processes that a text names
 # What NVML counts as memory and CUDA does not, where an old driver does not tell it apart: 0.4 to 2.0 % measured
 # (H200 616 of 143,771 MiB, RTX 4090 483 of 24,564).
 RESERVED = (0.0, 0.025)
+# GiB that an engine has taken by the time it looks at what is free (at least, at most): the CUDA context, with several ranks
+# NCCL's buffers, too. Printed by starts of vLLM 0.6 to 0.33 on T4 to B200: 0.2 to 0.6 on one GPU, 1.1 to 2.5 on several.
+BEFORE_LOOKING = {False: (0.2, 0.6), True: (0.2, 2.5)}
 UNIFIED = ("spark", "jetson")  # lines of GPUs that share the host's memory
 
 
@@ -34,6 +37,7 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
     free: tuple[int, int]
     holders: tuple[Holder, ...] = ()
     unified: bool = False
+    capability: tuple[int, int] | None = None
 
     @property
     def held(self) -> int:
@@ -49,7 +53,7 @@ def rooms(
     gpus = visible_gpus(nvml, environment, launch)
     parts = _mig(nvml, environment, launch)
     if parts:
-        found = [_room(part, f"MIG {part.uuid[:12]}", i, part.name, None) for i, part in enumerate(parts)]
+        found = [_room(part, f"MIG {part.uuid[4:12]}", i, part.name, None) for i, part in enumerate(parts)]
     else:
         if not gpus:
             raise NotApplicable("memory-no-visible-gpu")
@@ -86,6 +90,11 @@ def _mig(nvml: Nvml | None, environment: Environment | None, launch: Launch) -> 
     return every if len(every) == 1 and all(g.mig for g in gpus) and not names else []
 
 
+def _capability(part: Gpu | MigDevice) -> tuple[int, int] | None:
+    major, _, minor = getattr(part, "cc", "").partition(".")
+    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
+
+
 def _room(part: Gpu | MigDevice, on: str, index: int, name: str, memory: Memory | None) -> Room:
     if part.memory_total_mib is None:
         if memory is None or line_of(name) not in UNIFIED:
@@ -99,6 +108,7 @@ def _room(part: Gpu | MigDevice, on: str, index: int, name: str, memory: Memory 
             free=(memory.available_mib * MIB, memory.available_mib * MIB),
             unified=True,
             holders=part.holders,
+            capability=_capability(part),
         )
     total = part.memory_total_mib * MIB
     if part.memory_reserved_mib is not None:
@@ -109,7 +119,15 @@ def _room(part: Gpu | MigDevice, on: str, index: int, name: str, memory: Memory 
     if part.memory_free_mib is None:
         raise Undecided("memory-not-told", gpu=on)
     free = min(part.memory_free_mib * MIB, most)
-    return Room(on=on, index=index, name=name, total=(least, most), free=(free, free), holders=part.holders)
+    return Room(
+        on=on,
+        index=index,
+        name=name,
+        total=(least, most),
+        free=(free, free),
+        holders=part.holders,
+        capability=_capability(part),
+    )
 
 
 def held_by(room: Room) -> str:

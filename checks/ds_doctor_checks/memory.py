@@ -11,13 +11,11 @@ from ds_doctor.probes.engine_flags import EngineFlags
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.launch import Launch
 from ds_doctor.probes.limits import Memory
+from ds_doctor.probes.model_config import ModelConfig
 from ds_doctor.probes.nvml import Nvml
 from ds_doctor.probes.python_env import Packages
 
 GIB = 1 << 30
-# GiB that an engine has taken by the time it looks at what is free (at least, at most): the CUDA context, with several ranks
-# NCCL's buffers, too. Printed by starts of vLLM 0.6 to 0.33 on T4 to B200: 0.2 to 0.6 on one GPU, 1.1 to 2.5 on several.
-BEFORE_LOOKING = {False: (0.2, 0.6), True: (0.2, 2.5)}
 # vllm 0.9.0 v1/worker/gpu_worker.py is the first to refuse a start with less free than the share.
 REFUSES_SINCE = "0.9"
 ALIKE = 0.03  # part of the total by which GPUs of one group may differ: other boards of one model differ by less
@@ -33,7 +31,7 @@ def the_share_of_each_gpu_is_free(
     memory: Memory | None,
 ) -> Findings:
     from ._memory_ask import ask
-    from ._memory_live import default_share, gib, held_by, rooms
+    from ._memory_live import BEFORE_LOOKING, default_share, gib, held_by, rooms
 
     asks = ask(launch, flags, packages)
     if not asks.vllm:
@@ -91,6 +89,37 @@ def gpus_that_work_together_have_the_same_memory(
                 most=f"{most.on} {most.name}",
                 most_gib=gib(most.total[0]),
             )
+
+
+@check(
+    "memory-weights",
+    "memory-weights-tight",
+    "memory-context",
+    "memory-context-tight",
+    "memory-pool-short",
+    "memory-kv-bytes",
+    "memory-plan",
+)
+def the_model_fits_the_gpus(
+    launch: Launch,
+    flags: EngineFlags | None,
+    packages: Packages | None,
+    config: ModelConfig | None,
+    nvml: Nvml | None,
+    environment: Environment | None,
+    memory: Memory | None,
+) -> Findings:
+    from ._memory_ask import ask
+    from ._memory_live import rooms
+    from ._memory_model import known
+    from ._memory_verdict import verdict
+    from ._workers import visible_gpus
+
+    asks = ask(launch, flags, packages)
+    used = rooms(asks, launch, nvml, environment, memory)
+    model = known(asks, config)
+    visible = max(len(used), len(visible_gpus(nvml, environment, launch)))
+    yield from verdict(asks, model, used, visible)
 
 
 @check("memory-host-short", "memory-host-tight")
