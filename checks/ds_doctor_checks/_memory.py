@@ -22,6 +22,7 @@ SHARES = (
     0.94,
     0.95,
 )  # tried in this order where a share is too low; beyond it starts fail for want of the rest
+FRACTIONS = (0.8, 0.85, 0.88, 0.9)  # the same for SGLang
 STEP = 1024  # a suggested length is a multiple of it
 MOST_GPUS = 64
 
@@ -130,7 +131,15 @@ def _more_room(p: Planned, visible: int) -> Iterator[str]:
         if fits(p, tp=tp):
             yield f"{'--tensor-parallel-size' if ask.vllm else '--tp-size'} {tp}"
             break
-    if ask.vllm and ask.kv_bytes is None:
+    if not ask.vllm:
+        # Activations and graphs lie outside the fraction: it must leave them their part.
+        outside = p.plan.activations.high + p.plan.graphs.mid
+        for share in FRACTIONS:
+            enough = (1 - share) * p.room.free[0] >= outside
+            if share > p.plan.utilisation and enough and fits(p, utilisation=share):
+                yield f"--mem-fraction-static {share}"
+                break
+    elif ask.kv_bytes is None:
         free = min((r.free[0] - BEFORE_LOOKING[ask.ranks > 1][1] * GIB) / r.total[1] for r in p.rooms)
         for share in SHARES:
             if p.plan.utilisation < share < free and fits(p, utilisation=share):

@@ -19,6 +19,12 @@ from ._memory_ask import Ask
 _GGUF = re.compile(r"\.gguf\Z|\A[^/]+/[^/:]*gguf[^/:]*(?::|\Z)|:(?:UD-)?I?Q\d", re.IGNORECASE)
 
 
+# Encoders look at a text as a whole and keep no KV cache (vllm 0.33.0 v1/attention/backends: EncoderOnlyAttention).
+ENCODERS = frozenset(
+    ("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "modernbert", "nomic_bert", "new", "gte", "jina_bert")
+)
+
+
 class Known(msgspec.Struct, frozen=True, kw_only=True):
     """`source`: files (its config.json), bundled. `tensors` where every header was read, `total` bytes where the index says
     so. `name`: as it was given."""
@@ -63,9 +69,18 @@ def _bundled(name: str) -> tuple[Mapping[str, Any], int | None] | None:
 
 def architecture(config: Mapping[str, Any], name: str) -> Architecture:
     try:
-        return read.architecture(config)
+        found = read.architecture(config)
+        return _without_cache(found) if config.get("model_type") in ENCODERS else found
     except read.Unreadable as e:
         raise Undecided("memory-config-unreadable", model=name, why=str(e)) from None
+
+
+def _without_cache(a: Architecture) -> Architecture:
+    layers = tuple(
+        msgspec.structs.replace(x, attention=x.attention and msgspec.structs.replace(x.attention, caches=False))
+        for x in a.layers
+    )
+    return msgspec.structs.replace(a, layers=layers)
 
 
 def _whole(config: Mapping[str, Any], fact: ModelConfig, ask: Ask) -> Mapping[str, Any]:
