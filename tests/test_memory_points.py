@@ -15,7 +15,8 @@ from ds_doctor.memory.setting import GIB, Setting, version
 from ds_doctor.memory.weights import weights
 
 POINTS = [
-    json.loads(line) for line in (Path(__file__).parent.parent / "fixtures/memory/points.jsonl").read_text("utf-8").splitlines()
+    json.loads(line)
+    for line in (Path(__file__).parent.parent / "fixtures/memory/points.jsonl").read_text("utf-8").splitlines()
 ]
 # What a start does not print, and what reproduces its numbers exactly: its speculation, the type of its state, its version.
 TOLD: dict[str, dict[str, Any]] = {
@@ -65,7 +66,9 @@ def with_(*names: str) -> list[Any]:
     return [
         pytest.param(p, id=p["id"])
         for p in POINTS
-        if p["config"] and p["id"] not in LEFT_OUT and all(p["printed"].get(n) is not None or p.get(n) is not None for n in names)
+        if p["config"]
+        and p["id"] not in LEFT_OUT
+        and all(p["printed"].get(n) is not None or p.get(n) is not None for n in names)
     ]
 
 
@@ -80,7 +83,9 @@ def test_the_cache_of_one_token_is_as_the_engine_counts_it(point: dict[str, Any]
     assert near(whole, point["kv_bytes_per_token_total"], 0.03), whole
 
 
-@pytest.mark.parametrize("point", [p for p in with_() if any(n in p.values[0]["printed"] for n in ("model_loading_gib", "weights_gib"))])
+@pytest.mark.parametrize(
+    "point", [p for p in with_() if any(n in p.values[0]["printed"] for n in ("model_loading_gib", "weights_gib"))]
+)
 def test_the_weights_of_one_gpu_are_as_the_engine_loads_them(point: dict[str, Any]) -> None:
     if point["id"] + ":weights" in LEFT_OUT:
         pytest.skip(LEFT_OUT[point["id"] + ":weights"])
