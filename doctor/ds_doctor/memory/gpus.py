@@ -87,8 +87,8 @@ def cards(text: str) -> tuple[Card, ...]:
     if m is None:
         raise UnknownCard(text[:40], ())
     count, word = int(m[1] or 1), m[2]
-    behind = re.match(r"^(.+?)\s*[xX*×]\s*(\d{1,4})$", word)
-    if behind is not None and not m[1] and behind[1].lower() != "rt":
+    behind = re.match(r"^(.+?)\s*[xX*×]\s*(\d{1,3})$", word)  # H100x8; a card's own number has four digits
+    if behind is not None and not m[1]:
         word, count = behind[1], int(behind[2])
     if not 1 <= count <= 4096:
         raise UnknownCard(text[:40], ())
