@@ -140,7 +140,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def _name(layer: Layer) -> str:
-    parts = []
+    parts: list[str] = []
     if layer.attention is not None:
         parts.append(layer.attention.kind)
     if layer.state is not None:

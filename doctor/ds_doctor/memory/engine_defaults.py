@@ -57,7 +57,9 @@ def static_fraction(a: Architecture, s: Setting, total: int) -> float:
     mib = total / (1 << 20)
     if s.at < (0, 5, 5):
         gib = mib / 1024
-        reserve = 1024 * ((2.8 + ranks / 10) if gib < 35 else (9.5 + ranks / 2) if gib < 90 else (12 + ranks / 2) if gib < 160 else 32)
+        reserve = 1024 * (
+            (2.8 + ranks / 10) if gib < 35 else (9.5 + ranks / 2) if gib < 90 else (12 + ranks / 2) if gib < 160 else 32
+        )
         return round(max(0.05, (mib - reserve) / mib), 3)
     reserve = 512 + 1.5 * max(batched_tokens(s, total, "", 0), 2048) + ranks / 8 * 1024 + _graphs_mib(a, s, mib)
     if mib > 60 * 1024:
@@ -71,7 +73,15 @@ def _graphs_mib(a: Architecture, s: Setting, mib: float) -> float:
     if s.eager:
         return 0.0
     few = s.tp < 4
-    largest = 8 if mib < 20 * 1024 else (48 if few else 160) if mib < 35 * 1024 else (32 if few else 160) if mib < 60 * 1024 else 512
+    largest = (
+        8
+        if mib < 20 * 1024
+        else (48 if few else 160)
+        if mib < 35 * 1024
+        else (32 if few else 160)
+        if mib < 60 * 1024
+        else 512
+    )
     if 60 * 1024 <= mib < 160 * 1024 and few:
         largest = 256
     largest = min(largest, s.max_seqs) if s.max_seqs else largest

@@ -56,7 +56,14 @@ _BY_PLAIN = {_plain(name): name for name in _CARDS}
 def card(word: str) -> Card:
     """The card that `word` names: NVML's name, a data sheet's, or what people say. UnknownCard: none."""
     plain = _plain(word)
-    for candidate in (plain, plain.removesuffix("gb"), "rtx" + plain, "rtx" + plain.removeprefix("gtx"), re.sub(r"\d+gb", "", plain), "rtx" + re.sub(r"\d+gb", "", plain)):
+    for candidate in (
+        plain,
+        plain.removesuffix("gb"),
+        "rtx" + plain,
+        "rtx" + plain.removeprefix("gtx"),
+        re.sub(r"\d+gb", "", plain),
+        "rtx" + re.sub(r"\d+gb", "", plain),
+    ):
         name = _BY_PLAIN.get(candidate)
         if name is not None:
             return _card(name)
@@ -80,8 +87,8 @@ def cards(text: str) -> tuple[Card, ...]:
     if m is None:
         raise UnknownCard(text[:40], ())
     count, word = int(m[1] or 1), m[2]
-    behind = re.match(r"^(.+?)\s*[xX*×]\s*(\d{1,4})$", word)
-    if behind is not None and not m[1] and "rt" != behind[1].lower():
+    behind = re.match(r"^(.+?)\s*[xX*×]\s*(\d{1,3})$", word)  # H100x8; a card's own number has four digits
+    if behind is not None and not m[1]:
         word, count = behind[1], int(behind[2])
     if not 1 <= count <= 4096:
         raise UnknownCard(text[:40], ())

@@ -19,9 +19,9 @@ _BITS = {
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """One cache of one layer on one GPU. `kind`: full (grows with the request), sliding or chunked (`window` tokens), state (`page` bytes a
-    request, whatever its length), cross (the encoder's tokens). `page`: bytes of `block` tokens. `layer`: its number."""
+    request, whatever its length), ring (one block a request), cross (the encoder's tokens). `page`: bytes of `block` tokens. `layer`: its number."""
 
-    kind: Literal["full", "sliding", "chunked", "state", "cross"]
+    kind: Literal["full", "sliding", "chunked", "state", "cross", "ring"]
     layer: int
     block: int
     page: int
@@ -123,4 +123,8 @@ def growing_bytes(a: Architecture, s: Setting, layers: list[Layer] | None = None
             continue
         if x.kind in ("full", "mla"):
             total += token_bytes(a, x, s) + index_bytes(x)
+    if not total and any(x.attention is not None and x.attention.kind == "compressed" for x in a.layers):
+        from . import vllm_compressed
+
+        total = sum(k.page // k.block for k in vllm_compressed.kept(a, s) if k.kind == "full")
     return total

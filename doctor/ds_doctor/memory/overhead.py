@@ -42,7 +42,12 @@ def activations(a: Architecture, s: Setting, seqs: int, batched: int, total: int
     logits = 4.0 * seqs * a.vocabulary / GIB
     step = 12.0 * batched * a.width / GIB
     small = total < 48 * GIB
-    sparse = 2.0 if a.experts and any(x.state is not None or x.attention is not None and x.attention.index_dim for x in a.layers) else 0.0
+    sparse = (
+        2.0
+        if a.experts
+        and any(x.state is not None or (x.attention is not None and x.attention.index_dim) for x in a.layers)
+        else 0.0
+    )
     mid = max(0.4, logits + step + (0.2 if small else 0.5)) + vision / 2
     return _gib(0.25, mid, max(2.0 if small else 4.0, 2.5 * mid) + vision / 2 + sparse)
 

@@ -75,7 +75,9 @@ def _attention(hidden: int, x: Attention, number: int | None) -> list[Part]:
             biases = x.heads * x.head_dim + x.kv_heads * (x.head_dim + x.v_head_dim)
             found.append(Part(role="bias", count=biases, layer=number, split="heads", stored=False))
         if x.index_dim:  # MiniMax M3
-            found.append(Part(role="indexer", count=hidden * x.index_dim * (x.index_heads + 1), layer=number, split="whole"))
+            found.append(
+                Part(role="indexer", count=hidden * x.index_dim * (x.index_heads + 1), layer=number, split="whole")
+            )
     return found
 
 
@@ -83,7 +85,9 @@ def _latent(hidden: int, x: Attention, number: int | None) -> list[Part]:
     per_head = x.nope_dim + x.rope_dim
     queries = x.heads * per_head * (x.q_rank or hidden)
     found = [
-        Part(role="attention", count=hidden * (x.kv_rank + x.rope_dim) + hidden * x.q_rank, layer=number, split="whole"),
+        Part(
+            role="attention", count=hidden * (x.kv_rank + x.rope_dim) + hidden * x.q_rank, layer=number, split="whole"
+        ),
         Part(role="attention", count=queries + x.heads * x.v_head_dim * hidden, layer=number, split="heads"),
         Part(role="latent", count=x.kv_rank * x.heads * (x.nope_dim + x.v_head_dim), layer=number, split="heads"),
     ]
@@ -120,12 +124,21 @@ def _feed(hidden: int, f: Feed, number: int | None) -> list[Part]:
         found.append(Part(role="mlp", count=f.matrices * hidden * f.width, layer=number, split="ranks"))
     if f.experts:
         inner = f.latent or hidden
-        found.append(Part(role="experts", count=f.experts * f.expert_matrices * inner * f.expert_width, layer=number, split="experts"))
+        found.append(
+            Part(
+                role="experts",
+                count=f.experts * f.expert_matrices * inner * f.expert_width,
+                layer=number,
+                split="experts",
+            )
+        )
         found.append(Part(role="router", count=f.experts * hidden, layer=number, split="whole", stored=False))
         if f.latent:
             found.append(Part(role="mlp", count=2 * hidden * f.latent, layer=number, split="whole"))
     if f.shared_width:
-        found.append(Part(role="shared", count=f.expert_matrices * hidden * f.shared_width, layer=number, split="ranks"))
+        found.append(
+            Part(role="shared", count=f.expert_matrices * hidden * f.shared_width, layer=number, split="ranks")
+        )
     return found
 
 

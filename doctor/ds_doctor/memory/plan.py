@@ -14,7 +14,8 @@ from .gpus import Card
 from .kv import growing_bytes, stage_layers
 from .overhead import Range
 from .setting import GIB, Setting
-from .weights import TensorGroup, Weights, weights
+from .tensors import TensorGroup
+from .weights import Weights, weights
 
 Verdict = Literal["fits", "tight", "no"]
 
@@ -87,7 +88,16 @@ def _left(budget: int, *taken: Range) -> Range:
 
 
 def _vllm(
-    a: Architecture, s: Setting, card: Card, w: Weights, act: Range, out: Range, graphs: Range, max_len: int, seqs: int, batched: int
+    a: Architecture,
+    s: Setting,
+    card: Card,
+    w: Weights,
+    act: Range,
+    out: Range,
+    graphs: Range,
+    max_len: int,
+    seqs: int,
+    batched: int,
 ) -> Plan:
     part = engine_defaults.utilisation(s)
     budget = ceil(card.total * part)
@@ -129,7 +139,9 @@ def _stage_pool(a: Architecture, s: Setting, batched: int) -> vllm_pool.Pool:
     """The pool that decides: of the stage with the largest blocks. From 0.14.1 to 0.16 the check compares the need of all layers."""
     if s.pp == 1 or (0, 14) <= s.at < (0, 17):
         return vllm_pool.pool(a, s, batched)
-    return max((vllm_pool.pool(a, s, batched, x) for x in stage_layers(len(a.layers), s.pp)), key=lambda p: p.block_bytes)
+    return max(
+        (vllm_pool.pool(a, s, batched, x) for x in stage_layers(len(a.layers), s.pp)), key=lambda p: p.block_bytes
+    )
 
 
 def _fixed(pool: vllm_pool.Pool, length: int) -> int:
@@ -143,7 +155,16 @@ def _model_bytes(a: Architecture, s: Setting) -> int:
 
 
 def _sglang(
-    a: Architecture, s: Setting, card: Card, w: Weights, act: Range, out: Range, graphs: Range, max_len: int, seqs: int, batched: int
+    a: Architecture,
+    s: Setting,
+    card: Card,
+    w: Weights,
+    act: Range,
+    out: Range,
+    graphs: Range,
+    max_len: int,
+    seqs: int,
+    batched: int,
 ) -> Plan:
     part = engine_defaults.static_fraction(a, s, card.total)
     before = (card.free if card.free is not None else card.total) - overhead.context(s)

@@ -8,7 +8,19 @@ from typing import Any
 from .architecture import Quantisation
 from .values import Values
 
-_FP8 = frozenset("fp8 fbgemm_fp8 ptpc_fp8 deepseek_v4_fp8 modelopt_fp8 fp8_per_tensor fp8_per_block w8a8_fp8 float8".split())
+_FP8 = frozenset(
+    [
+        "fp8",
+        "fbgemm_fp8",
+        "ptpc_fp8",
+        "deepseek_v4_fp8",
+        "modelopt_fp8",
+        "fp8_per_tensor",
+        "fp8_per_block",
+        "w8a8_fp8",
+        "float8",
+    ]
+)
 
 
 def quantisation(config: Mapping[str, Any], fields: Mapping[str, Any]) -> Quantisation | None:
@@ -38,7 +50,15 @@ def named(word: str) -> Quantisation:
         return Quantisation(method="mxfp8", bits=8.25)
     if "fp8" in text or "w8a8" in text or "int8" in text:
         return Quantisation(method=text, bits=8.03)
-    if "awq" in text or "gptq" in text or "int4" in text or "marlin" in text or "auto_round" in text or "auto-round" in text or "w4a16" in text:
+    if (
+        "awq" in text
+        or "gptq" in text
+        or "int4" in text
+        or "marlin" in text
+        or "auto_round" in text
+        or "auto-round" in text
+        or "w4a16" in text
+    ):
         return Quantisation(method=text, bits=4.15)
     if "bitsandbytes" in text:
         return Quantisation(method=text, bits=4.13)
@@ -57,19 +77,39 @@ def _read(v: Values, config: Mapping[str, Any], fields: Mapping[str, Any]) -> Qu
     expert = _word(fields, "expert_dtype") or v.word("expert_dtype") or _word(config, "expert_dtype")
     if method in _FP8 or method.startswith("fp8"):
         block = v.raw("weight_block_size")
-        size = block[0] * block[1] if isinstance(block, list) and len(block) == 2 and all(isinstance(b, int) and b > 0 for b in block) else 0
+        size = (
+            block[0] * block[1]
+            if isinstance(block, list) and len(block) == 2 and all(isinstance(b, int) and b > 0 for b in block)
+            else 0
+        )
         bits = 8 + (32 / size if size >= 1024 else 8 / size if size else 0.0)
         return Quantisation(method=method, bits=bits, expert_bits=4.25 if "fp4" in expert else None, skips=skips)
-    if method in ("awq", "gptq", "gptq_marlin", "awq_marlin", "auto-round", "auto_round", "autoround", "inc", "quark", "hqq", "intel/auto-round"):
+    if method in (
+        "awq",
+        "gptq",
+        "gptq_marlin",
+        "awq_marlin",
+        "auto-round",
+        "auto_round",
+        "autoround",
+        "inc",
+        "quark",
+        "hqq",
+        "intel/auto-round",
+    ):
         bits = v.number("bits", "w_bit", "nbits", default=4.0)
         group = v.number("group_size", "q_group_size", default=128.0)
         return Quantisation(method=method, bits=bits + _scales(group, bits), skips=skips)
     if method == "bitsandbytes":
-        return Quantisation(method=method, bits=4.13 if v.flag("load_in_4bit", "_load_in_4bit", default=False) else 8.0, skips=skips)
+        return Quantisation(
+            method=method, bits=4.13 if v.flag("load_in_4bit", "_load_in_4bit", default=False) else 8.0, skips=skips
+        )
     if method in ("gguf", "torchao", "experts_int8", "moe_wna16"):
         return Quantisation(method=method, bits=8, skips=skips, known=False)
     guess = named(method)
-    return Quantisation(method=method or "unnamed", bits=guess.bits, expert_bits=guess.expert_bits, skips=skips, known=False)
+    return Quantisation(
+        method=method or "unnamed", bits=guess.bits, expert_bits=guess.expert_bits, skips=skips, known=False
+    )
 
 
 def _scales(group: float, bits: float) -> float:
@@ -84,7 +124,14 @@ def _word(place: Mapping[str, Any], name: str) -> str:
 
 def _skips(v: Values) -> tuple[str, ...]:
     found: list[str] = []
-    for name in ("ignore", "modules_to_not_convert", "ignored_layers", "exclude_modules", "llm_int8_skip_modules", "exclude"):
+    for name in (
+        "ignore",
+        "modules_to_not_convert",
+        "ignored_layers",
+        "exclude_modules",
+        "llm_int8_skip_modules",
+        "exclude",
+    ):
         value = v.raw(name)
         if isinstance(value, list):
             found += [x[:200] for x in value[:4096] if isinstance(x, str)]
@@ -118,7 +165,9 @@ def _compressed(v: Values, method: str, skips: tuple[str, ...]) -> Quantisation:
         else:
             linear = per + scale if linear is None else max(linear, per + scale)
     bits = linear if linear is not None else (16.0 if experts is not None else 8.0)
-    return Quantisation(method=method or "compressed-tensors", bits=bits, expert_bits=experts, skips=skips, kv_bytes=_kv_bytes(v))
+    return Quantisation(
+        method=method or "compressed-tensors", bits=bits, expert_bits=experts, skips=skips, kv_bytes=_kv_bytes(v)
+    )
 
 
 def _modelopt(v: Values, method: str, skips: tuple[str, ...]) -> Quantisation:

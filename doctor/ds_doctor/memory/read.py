@@ -20,9 +20,53 @@ __all__ = ["Unreadable", "architecture"]
 _TEXT = ("text_config", "llm_config", "language_config", "language_model_config", "text_model_config")
 # Types that neither transformers nor the tables name, but that are read as what they are.
 _KNOWN = frozenset(
-    "qwen baichuan internlm internlm2 internlm3 chatglm deepseek_v3 deepseek_v32 deepseek_v4 deepseek_v41 kimi_k2 kimi_k25 kimi_linear minimax_text_01 "
-    "minimax_m1 minimax_m2 minimax_m3_vl mimo mimo_v2 mimo_v2_flash step3 step3_text step3p5 step3_vl orion yi aquila xverse grok-1 RefinedWeb RefinedWebModel "
-    "deepseek_vl_v2 internvl_chat ernie4_5_moe hunyuan hunyuan_v1_moe bailing_moe bailing_moe_v2 dots1 pangu telechat2 exaone solar qwen4_exp glm5_next".split()
+    [
+        "qwen",
+        "baichuan",
+        "internlm",
+        "internlm2",
+        "internlm3",
+        "chatglm",
+        "deepseek_v3",
+        "deepseek_v32",
+        "deepseek_v4",
+        "deepseek_v41",
+        "kimi_k2",
+        "kimi_k25",
+        "kimi_linear",
+        "minimax_text_01",
+        "minimax_m1",
+        "minimax_m2",
+        "minimax_m3_vl",
+        "mimo",
+        "mimo_v2",
+        "mimo_v2_flash",
+        "step3",
+        "step3_text",
+        "step3p5",
+        "step3_vl",
+        "orion",
+        "yi",
+        "aquila",
+        "xverse",
+        "grok-1",
+        "RefinedWeb",
+        "RefinedWebModel",
+        "deepseek_vl_v2",
+        "internvl_chat",
+        "ernie4_5_moe",
+        "hunyuan",
+        "hunyuan_v1_moe",
+        "bailing_moe",
+        "bailing_moe_v2",
+        "dots1",
+        "pangu",
+        "telechat2",
+        "exaone",
+        "solar",
+        "qwen4_exp",
+        "glm5_next",
+    ]
 )
 # A type that differs from another only in its name.
 _SAME = {
@@ -37,7 +81,9 @@ def architecture(config: Mapping[str, Any]) -> Architecture:
         raise Unreadable("config.json holds no object")
     top_kind, kind, fields, known = _text(config)
     v = Values(fields, defaults=_defaults(kind))
-    count = v.whole("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "num_decoder_layers", high=LAYERS)
+    count = v.whole(
+        "num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "num_decoder_layers", high=LAYERS
+    )
     hidden = width(v)
     words = kinds(v, kind, count)
     cross = v.flag("is_encoder_decoder") or kind in ("whisper", "bart", "mbart", "t5", "mt5")
@@ -73,7 +119,8 @@ def _text(config: Mapping[str, Any]) -> tuple[str, str, Mapping[str, Any], bool]
     top = config.get("model_type")
     top_kind = top if isinstance(top, str) else ""
     inner: Mapping[str, Any] | None = None
-    holder = config.get("thinker_config") if isinstance(config.get("thinker_config"), Mapping) else config
+    thinker = config.get("thinker_config")
+    holder: Mapping[str, Any] = thinker if isinstance(thinker, Mapping) else config
     for name in _TEXT:
         candidate = holder.get(name)
         if isinstance(candidate, Mapping):
@@ -114,13 +161,23 @@ def _layer(v: Values, kind: str, word: str, number: int, count: int, hidden: int
         )
     if word == "hybrid":
         if kind == "falcon_h1":
-            return Layer(attention=attention(v, kind, "full", number, count), state=state(v, kind, "mamba"), feed=feed(v, kind, number, count), other=other)
+            return Layer(
+                attention=attention(v, kind, "full", number, count),
+                state=state(v, kind, "mamba"),
+                feed=feed(v, kind, number, count),
+                other=other,
+            )
         return Layer(attention=attention(v, kind, "full", number, count), state=state(v, kind, "mamba"), other=other)
     a = attention(v, kind, word, number, count)
     if cross:
         a = _with_cross(a)
     both_state = state(v, kind, "mamba") if kind == "falcon_h1" else None
-    return Layer(attention=a, state=both_state, feed=None if kind.startswith("nemotron_h") else feed(v, kind, number, count), other=other)
+    return Layer(
+        attention=a,
+        state=both_state,
+        feed=None if kind.startswith("nemotron_h") else feed(v, kind, number, count),
+        other=other,
+    )
 
 
 def _with_cross(a: Attention) -> Attention:
@@ -132,7 +189,9 @@ def _with_cross(a: Attention) -> Attention:
 def _nemotron_feed(v: Values, kind: str, number: int, count: int) -> Feed:
     pattern = v.word("hybrid_override_pattern")
     words = v.words("layers_block_type") or v.words("layer_types")
-    if pattern and number < len(pattern) and pattern[number] == "-" or words is not None and number < len(words) and words[number] == "mlp":
+    if (pattern and number < len(pattern) and pattern[number] == "-") or (
+        words is not None and number < len(words) and words[number] == "mlp"
+    ):
         return Feed(width=v.whole("intermediate_size"), matrices=matrices(v, kind))
     return feed(v, kind, number, count)
 
@@ -170,7 +229,11 @@ def _positions(v: Values, kind: str) -> int:
         rope = rope.inner("full_attention") or rope
     method = rope.word("rope_type", "type")
     factor = rope.number("factor", default=1.0)
-    if method in ("", "default", "su", "longrope", "llama3", "mrope", "proportional") or kind.startswith("gemma3") or not 1.0 <= factor <= 1 << 20:
+    if (
+        method in ("", "default", "su", "longrope", "llama3", "mrope", "proportional")
+        or kind.startswith("gemma3")
+        or not 1.0 <= factor <= 1 << 20
+    ):
         return length
     if method == "yarn":
         original = rope.whole("original_max_position_embeddings", default=0, low=0, high=TOKENS)
@@ -180,7 +243,15 @@ def _positions(v: Values, kind: str) -> int:
 
 def _spare(v: Values, kind: str, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     """Multi-token prediction layers: like the last layer."""
-    count = v.whole("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", "num_mtp_layers", default=0, low=0, high=64)
+    count = v.whole(
+        "num_nextn_predict_layers",
+        "mtp_num_hidden_layers",
+        "num_mtp_modules",
+        "num_mtp_layers",
+        default=0,
+        low=0,
+        high=64,
+    )
     like = next((x for x in reversed(layers) if x.attention is not None), None)
     return (like,) * count if like is not None else ()
 
@@ -211,7 +282,10 @@ def _tables(v: Values, kind: str) -> int:
 
 def _position_table(v: Values, kind: str, hidden: int) -> int:
     if kind in ("opt", "gpt2", "gpt_bigcode", "gpt_neo", "whisper", "bart", "mbart", "xglm", "openai-gpt", "gpt-sw3"):
-        return v.whole("max_position_embeddings", "n_positions", "max_target_positions", default=0, low=0, high=1 << 24) * hidden
+        return (
+            v.whole("max_position_embeddings", "n_positions", "max_target_positions", default=0, low=0, high=1 << 24)
+            * hidden
+        )
     return 0
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .architecture import Attention
 from .values import COUNT, TOKENS, Values
 
@@ -58,20 +60,30 @@ def _kv_heads(v: Values, kind: str, heads: int) -> int:
     if inner is not None and "kv_n_heads" in inner:
         return inner.whole("kv_n_heads", high=COUNT)
     return v.whole(
-        "num_key_value_heads", "num_kv_heads", "n_head_kv", "num_attention_groups", "num_query_groups", default=heads, high=COUNT
+        "num_key_value_heads",
+        "num_kv_heads",
+        "n_head_kv",
+        "num_attention_groups",
+        "num_query_groups",
+        default=heads,
+        high=COUNT,
     )
 
 
 def _shape(v: Values, kind: str, word: str) -> tuple[int, int, int, int]:
     """Query heads, KV heads, and the width of a key and of a value head."""
     heads = heads_of(v)
-    other = v.inner("attention_other_setting") if word == "sliding" else None  # step3p5: the sliding layers have their own
+    other = (
+        v.inner("attention_other_setting") if word == "sliding" else None
+    )  # step3p5: the sliding layers have their own
     if other is not None:
         heads = other.whole("num_attention_heads", default=heads, high=COUNT)
     elif word == "sliding":
         heads = v.whole("swa_num_attention_heads", default=heads, high=COUNT)
     kv_heads = _kv_heads(v, kind, heads)
-    head_dim = v.whole("head_dim", "kv_channels", "d_kv", "attention_head_dim", default=0, low=0) or -(-width(v) // heads)
+    head_dim = v.whole("head_dim", "kv_channels", "d_kv", "attention_head_dim", default=0, low=0) or -(
+        -width(v) // heads
+    )
     v_head_dim = v.whole("v_head_dim", default=head_dim)
     if other is not None:
         kv_heads = other.whole("num_attention_groups", default=kv_heads, high=COUNT)
@@ -140,13 +152,17 @@ def _has_indexer(v: Values, kind: str, number: int, layers: int) -> bool:
     return max(number - offset + 1, 0) % step == 0
 
 
-def _minimax_index(v: Values, kind: str, number: int, layers: int) -> dict[str, int]:
+def _minimax_index(v: Values, kind: str, number: int, layers: int) -> dict[str, Any]:
     """MiniMax M3: a key of the sparse layers' indexer beside K and V, in the model's own type, on every rank."""
     if not kind.startswith("minimax_m3"):
         return {}
     inner = v.inner("sparse_attention_config")
-    dim = v.whole("index_head_dim", default=0, low=0) or (inner.whole("sparse_index_dim", default=128) if inner else 128)
-    heads = v.whole("index_n_heads", default=0, low=0, high=COUNT) or (inner.whole("sparse_num_index_heads", default=4) if inner else 4)
+    dim = v.whole("index_head_dim", default=0, low=0) or (
+        inner.whole("sparse_index_dim", default=128) if inner else 128
+    )
+    heads = v.whole("index_n_heads", default=0, low=0, high=COUNT) or (
+        inner.whole("sparse_num_index_heads", default=4) if inner else 4
+    )
     flags = inner.each("sparse_attention_freq", layers) if inner else None
     types = v.words("layer_types")
     if flags is not None:

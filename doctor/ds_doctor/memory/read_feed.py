@@ -8,13 +8,65 @@ from .values import COUNT, WIDTH, Values
 
 # Types whose feed-forward part has an up and a down matrix, and no gate.
 TWO = frozenset(
-    "falcon RefinedWeb RefinedWebModel bloom mpt gptj gpt_neox gpt_neo gpt2 gpt_bigcode opt phi starcoder2 nemotron nemotron_h nanochat apertus "
-    "arcee persimmon codegen whisper bart mbart xglm biogpt t5 mt5 arctic_gpt2 openai-gpt gpt-sw3 nemotron_h_omni".split()
+    [
+        "falcon",
+        "RefinedWeb",
+        "RefinedWebModel",
+        "bloom",
+        "mpt",
+        "gptj",
+        "gpt_neox",
+        "gpt_neo",
+        "gpt2",
+        "gpt_bigcode",
+        "opt",
+        "phi",
+        "starcoder2",
+        "nemotron",
+        "nemotron_h",
+        "nanochat",
+        "apertus",
+        "arcee",
+        "persimmon",
+        "codegen",
+        "whisper",
+        "bart",
+        "mbart",
+        "xglm",
+        "biogpt",
+        "t5",
+        "mt5",
+        "arctic_gpt2",
+        "openai-gpt",
+        "gpt-sw3",
+        "nemotron_h_omni",
+    ]
 )
 # Types whose experts are as wide as intermediate_size says.
 _PLAIN = frozenset(
-    "mixtral gpt_oss olmoe granitemoe granitemoeshared granitemoehybrid phimoe minimax minimax_text_01 minimax_m1 minimax_m2 minimax_m3_vl "
-    "minimax_m3_vl_text jamba dbrx grok-1 grok minimax_text_01 jetmoe arctic flex_olmo".split()
+    [
+        "mixtral",
+        "gpt_oss",
+        "olmoe",
+        "granitemoe",
+        "granitemoeshared",
+        "granitemoehybrid",
+        "phimoe",
+        "minimax",
+        "minimax_text_01",
+        "minimax_m1",
+        "minimax_m2",
+        "minimax_m3_vl",
+        "minimax_m3_vl_text",
+        "jamba",
+        "dbrx",
+        "grok-1",
+        "grok",
+        "minimax_text_01",
+        "jetmoe",
+        "arctic",
+        "flex_olmo",
+    ]
 )
 
 
@@ -44,7 +96,16 @@ def feed(v: Values, kind: str, number: int, layers: int) -> Feed:
         expert_width=one,
         expert_matrices=per,
         shared_width=_shared(v, kind, one),
-        used=v.whole("num_experts_per_tok", "moe_k", "moe_topk", "num_selected_experts", "top_k_experts", "moe_top_k", default=2, high=COUNT),
+        used=v.whole(
+            "num_experts_per_tok",
+            "moe_k",
+            "moe_topk",
+            "num_selected_experts",
+            "top_k_experts",
+            "moe_top_k",
+            default=2,
+            high=COUNT,
+        ),
         latent=latent,
     )
 
@@ -56,7 +117,15 @@ def _experts(v: Values, kind: str) -> int:
     if inner is not None and "moe_num_experts" in inner:
         return inner.whole("moe_num_experts", high=COUNT)
     count = v.whole(
-        "n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts", "num_moe_experts", "num_routed_experts", default=0, low=0, high=COUNT
+        "n_routed_experts",
+        "num_local_experts",
+        "num_experts",
+        "moe_num_experts",
+        "num_moe_experts",
+        "num_routed_experts",
+        default=0,
+        low=0,
+        high=COUNT,
     )
     return count if count > 1 else 0
 
@@ -67,15 +136,36 @@ def _expert_width(v: Values, kind: str) -> int:
         return inner.whole("ffn_hidden_size")
     if kind in _PLAIN or kind == "llama4_text" or kind == "llama4":
         return v.whole("moe_intermediate_size", "intermediate_size", "ffn_hidden_size", default=4 * width(v))
-    return v.whole("moe_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size", "expert_intermediate_size", "intermediate_size")
+    return v.whole(
+        "moe_intermediate_size",
+        "expert_ffn_hidden_size",
+        "moe_ffn_hidden_size",
+        "expert_intermediate_size",
+        "intermediate_size",
+    )
 
 
 def _shared(v: Values, kind: str, one: int) -> int:
     """The width of all shared experts together."""
     if kind in ("llama4", "llama4_text"):
         return v.whole("intermediate_size")
-    whole = v.whole("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "share_expert_dim", "shared_intermediate_size", default=0, low=0)
-    count = v.whole("n_shared_experts", "moe_num_shared_experts", "num_shared_experts", "num_shared_expert", default=0, low=0, high=COUNT)
+    whole = v.whole(
+        "shared_expert_intermediate_size",
+        "moe_shared_expert_intermediate_size",
+        "share_expert_dim",
+        "shared_intermediate_size",
+        default=0,
+        low=0,
+    )
+    count = v.whole(
+        "n_shared_experts",
+        "moe_num_shared_experts",
+        "num_shared_experts",
+        "num_shared_expert",
+        default=0,
+        low=0,
+        high=COUNT,
+    )
     if whole:
         return whole * (count if kind == "nemotron_h" and count else 1)
     return min(count * one, WIDTH)
@@ -105,7 +195,15 @@ def _is_sparse(v: Values, kind: str, number: int, layers: int) -> bool:
         return number > 0
     if kind.startswith("minimax_m3"):
         return number >= 3
-    first = v.whole("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index", "num_dense_replace", default=0, low=0, high=1 << 12)
+    first = v.whole(
+        "first_k_dense_replace",
+        "num_dense_layers",
+        "moe_layer_start_index",
+        "num_dense_replace",
+        default=0,
+        low=0,
+        high=1 << 12,
+    )
     if number < first:
         return False
     last = v.raw("moe_layer_end_index")
@@ -137,7 +235,9 @@ def _dense(v: Values, kind: str, number: int, layers: int) -> int:
     inner = v.inner("ffn_config")
     if inner is not None and "ffn_hidden_size" in inner:
         return inner.whole("ffn_hidden_size")
-    one = v.whole("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff", "decoder_ffn_dim", default=4 * hidden)
+    one = v.whole(
+        "intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff", "decoder_ffn_dim", default=4 * hidden
+    )
     if kind == "mpt":
         return int(v.number("expansion_ratio", default=4.0) * hidden)
     if kind.startswith("gemma4") and v.flag("use_double_wide_mlp"):

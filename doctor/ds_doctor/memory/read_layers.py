@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .values import Values
 
 # What the engines and transformers call a layer -> what it is here.
@@ -77,16 +79,24 @@ def _slides(v: Values, kind: str) -> bool:
     if kind.startswith("qwen") and not v.flag("use_sliding_window"):
         return False
     window = v.raw("sliding_window")
-    return isinstance(window, int) and not isinstance(window, bool) and 0 < window < v.whole(
-        "max_position_embeddings", default=1 << 40, high=1 << 40
-    ) and v.flag("use_sliding_window", default=True)
+    return (
+        isinstance(window, int)
+        and not isinstance(window, bool)
+        and 0 < window < v.whole("max_position_embeddings", default=1 << 40, high=1 << 40)
+        and v.flag("use_sliding_window", default=True)
+    )
 
 
-def _every(of: int, rest: str = "sliding") -> object:
+_Rule = Callable[[Values, int], list[str]]
+
+
+def _every(of: int, rest: str = "sliding") -> _Rule:
     def rule(v: Values, layers: int) -> list[str]:
-        step = v.whole("sliding_window_pattern", "_sliding_window_pattern", default=of, high=layers) if isinstance(
-            v.raw("sliding_window_pattern", "_sliding_window_pattern"), int
-        ) else of
+        step = (
+            v.whole("sliding_window_pattern", "_sliding_window_pattern", default=of, high=layers)
+            if isinstance(v.raw("sliding_window_pattern", "_sliding_window_pattern"), int)
+            else of
+        )
         return ["full" if (i + 1) % step == 0 else rest for i in range(layers)]
 
     return rule
@@ -152,7 +162,7 @@ def _glm5_next(v: Values, layers: int) -> list[str]:
     return ["full" if i % 4 == 3 else "linear" for i in range(layers)]
 
 
-_RULES = {
+_RULES: dict[str, _Rule] = {
     "gemma2": _alternating, "gemma3": _every(6), "gemma3_text": _every(6), "gemma3n": _every(5), "gemma3n_text": _every(5),
     "gemma4": _every(6), "gemma4_text": _every(6), "gemma4_unified_text": _every(6),
     "gpt_oss": _alternating, "cohere2": _every(4), "cohere2_moe": _every(4), "afmoe": _every(4), "olmo3": _every(4), "ministral": _every(4),

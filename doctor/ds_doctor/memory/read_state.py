@@ -44,7 +44,9 @@ def _kda(v: Values) -> State:
     """Kimi delta attention: the recurrent state is 32-bit whatever the model's type."""
     hidden = width(v)
     inner = v.inner("linear_attn_config") or v
-    heads = inner.whole("num_heads", "linear_num_heads", default=v.whole("linear_num_heads", default=heads_of(v)), high=COUNT)
+    heads = inner.whole(
+        "num_heads", "linear_num_heads", default=v.whole("linear_num_heads", default=heads_of(v)), high=COUNT
+    )
     dim = inner.whole("head_dim", "linear_head_dim", default=128, low=0) or v.whole("linear_head_dim", default=128)
     kernel = inner.whole("short_conv_kernel_size", "linear_conv_kernel_dim", default=4, high=64)
     size = heads * dim
@@ -85,18 +87,27 @@ def _mamba1(v: Values) -> State:
         conv=inner,
         kernel=kernel,
         cells=inner * cells,
-        parameters=hidden * 2 * inner + inner * kernel + inner * (rank + 2 * cells) + rank * inner + inner * cells + inner * hidden,
+        parameters=hidden * 2 * inner
+        + inner * kernel
+        + inner * (rank + 2 * cells)
+        + rank * inner
+        + inner * cells
+        + inner * hidden,
     )
 
 
 def _mamba2(v: Values, kind: str) -> State:
     hidden = width(v)
     heads = v.whole("mamba_num_heads", "mamba_n_heads", "n_mamba_heads", "num_heads", default=0, low=0, high=COUNT)
-    dim = v.whole("mamba_head_dim", "mamba_headdim", "mamba_d_head", "head_dim", default=64) if not isinstance(
-        v.raw("mamba_d_head"), str
-    ) else 0
+    dim = (
+        v.whole("mamba_head_dim", "mamba_headdim", "mamba_d_head", "head_dim", default=64)
+        if not isinstance(v.raw("mamba_d_head"), str)
+        else 0
+    )
     inner = v.whole("mamba_d_ssm", default=0, low=0) or (
-        heads * dim if kind.startswith("nemotron_h") and heads and dim else int(v.number("mamba_expand", "expand", default=2.0) * hidden)
+        heads * dim
+        if kind.startswith("nemotron_h") and heads and dim
+        else int(v.number("mamba_expand", "expand", default=2.0) * hidden)
     )
     dim = dim or inner // max(heads, 1)
     heads = heads or inner // dim
@@ -111,6 +122,9 @@ def _mamba2(v: Values, kind: str) -> State:
         cells=heads * dim * size,
         groups=groups,
         group_size=size,
-        wide=(v.word("mamba_ssm_cache_dtype", "mamba_ssm_dtype") or ("float32" if kind.startswith("nemotron_h") else "")) == "float32",
+        wide=(
+            v.word("mamba_ssm_cache_dtype", "mamba_ssm_dtype") or ("float32" if kind.startswith("nemotron_h") else "")
+        )
+        == "float32",
         parameters=hidden * (inner + conv + heads) + conv * kernel + inner * hidden,
     )

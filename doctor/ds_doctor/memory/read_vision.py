@@ -18,13 +18,14 @@ _USUAL = {
 
 def towers(config: Mapping[str, Any], kind: str, hidden: int) -> int:
     """Parameters of what stands beside the text model; 0 where nothing does."""
-    holder = config.get("thinker_config") if isinstance(config.get("thinker_config"), Mapping) else config
+    thinker = config.get("thinker_config")
+    holder = thinker if isinstance(thinker, Mapping) else config
     total = 0
     for name in _PLACES:
         inner = holder.get(name)
         if isinstance(inner, Mapping) and inner:
             total += _tower(Values(inner, f"{name}."), kind, hidden)
-    if not total and (config.get("vision") is True or "text_config" in config and kind in _USUAL):
+    if not total and (config.get("vision") is True or ("text_config" in config and kind in _USUAL)):
         total = _USUAL.get(kind, 0)
     return total
 
@@ -36,8 +37,14 @@ def _tower(v: Values, kind: str, hidden: int) -> int:
         size = v.whole("embed_dim", default=1280)
     if not depth or not size:
         return _USUAL.get(kind, 0)
-    wide = v.whole("intermediate_size", "encoder_ffn_dim", "mlp_dim", default=0, low=0) or int(v.number("mlp_ratio", default=4.0) * size)
-    gated = 3 if kind.startswith(("qwen2_5", "pixtral", "mistral", "glm", "deepseek_v41")) or v.word("hidden_act") == "silu" else 2
+    wide = v.whole("intermediate_size", "encoder_ffn_dim", "mlp_dim", default=0, low=0) or int(
+        v.number("mlp_ratio", default=4.0) * size
+    )
+    gated = (
+        3
+        if kind.startswith(("qwen2_5", "pixtral", "mistral", "glm", "deepseek_v41")) or v.word("hidden_act") == "silu"
+        else 2
+    )
     patch = v.whole("patch_size", "spatial_patch_size", default=14, high=1024)
     merge = v.whole("spatial_merge_size", default=2, high=64) ** 2 * size
     out = v.whole("out_hidden_size", default=hidden)

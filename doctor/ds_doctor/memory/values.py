@@ -118,4 +118,6 @@ def _short(value: Any) -> str:
         return f"{value:g}"
     if isinstance(value, str):
         return repr(value[:20])
-    return {"bool": "a truth value", "list": "a list", "dict": "an object"}.get(type(value).__name__, type(value).__name__)
+    return {"bool": "a truth value", "list": "a list", "dict": "an object"}.get(
+        type(value).__name__, type(value).__name__
+    )

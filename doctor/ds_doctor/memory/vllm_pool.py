@@ -6,12 +6,15 @@ Follows vllm/v1/core/kv_cache_planning.py (0.33) and kv_cache_utils.py of the ve
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
+from . import vllm_compressed
 from .architecture import Architecture
 from .kv import Kept, cached_layers, index_bytes, stage_layers, state_bytes, token_bytes
 from .setting import Setting, is_v0
+from .vllm_packed import packed
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,33 +38,43 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     cross_tokens: int = 0
     growing: int = 0
     null_block: bool = False
+    weighted: bool = (
+        False  # DeepSeek V4 up to 0.26: another size of block, and requests charged by their groups' first pages
+    )
+    pool_block: int = 0
 
     def blocks_for(self, length: int) -> int:
         """Blocks that one request of `length` tokens holds."""
-        total = 0
-        for g in self.groups:
-            if g.kind == "full":
-                total += -(-length // g.block)
-            elif g.kind == "sliding":
-                total += -(-min(g.window - 1 + self.in_flight, length) // g.block) + 1
-            elif g.kind == "chunked":
-                total += -(-min(g.window + self.in_flight, length) // g.block)
-            elif g.kind == "cross":
-                total += -(-self.cross_tokens // g.block)
-            else:
-                total += self.state_blocks or -(-length // g.block)
-        return total
+        return sum(self._held(g, length) for g in self.groups)
+
+    def _held(self, g: Group, length: int) -> int:
+        """Blocks of one group that a request holds."""
+        if g.kind == "full":
+            return -(-length // g.block)
+        if g.kind == "sliding":
+            return -(-min(g.window - 1 + self.in_flight, length) // g.block) + 1
+        if g.kind == "chunked":
+            return -(-min(g.window + self.in_flight, length) // g.block)
+        if g.kind == "ring":
+            return 1
+        if g.kind == "cross":
+            return -(-self.cross_tokens // g.block)
+        return self.state_blocks or -(-length // g.block)
 
     def need(self, length: int) -> int:
         """Bytes that one request of `length` tokens needs: what the engine compares with the memory that it has."""
         return self.blocks_for(length) * self.block_bytes
 
     def blocks(self, available: int) -> int:
-        return max(0, available // self.block_bytes) if self.block_bytes else 0
+        size = self.pool_block or self.block_bytes
+        return max(0, available // size) if size else 0
 
     def concurrency(self, available: int, length: int) -> float:
         """Requests of `length` tokens that the pool holds at once."""
         need = self.blocks_for(length)
+        if self.weighted:
+            first = max(g.pages[0] for g in self.groups)
+            need = -(-sum(self._held(g, length) * g.pages[0] for g in self.groups) // first)
         return self.blocks(available) / need if need else 0.0
 
     def tokens(self, available: int, length: int, version: Sequence[int]) -> int:
@@ -96,6 +109,8 @@ def in_flight(s: Setting, batched: int) -> int:
 
 def block_size(a: Architecture, s: Setting) -> int:
     """Tokens of one block before hybrids enlarge it."""
+    if vllm_compressed.is_compressed(a):
+        return vllm_compressed.block_size(a, s)
     if s.block is not None:
         return s.block
     if any(x.attention is not None and x.attention.kind == "mla" and x.attention.index_dim for x in a.layers):
@@ -116,13 +131,17 @@ def state_mode(a: Architecture, s: Setting) -> str:
 
 def kept(a: Architecture, s: Setting) -> list[Kept]:
     """What every layer keeps on one GPU, before the engine makes the pages alike."""
+    if vllm_compressed.is_compressed(a):
+        return vllm_compressed.kept(a, s)
     layers = cached_layers(a, s)
     block = block_size(a, s)
     states = [state_bytes(a, x.state, s) for x in layers if x.state is not None]
     page = 0
     if states:
         tokens = [token_bytes(a, x.attention, s) for x in layers if x.attention is not None and x.attention.caches]
-        if tokens:  # "Setting attention block size to N tokens to ensure that attention page size is >= mamba page size"
+        if (
+            tokens
+        ):  # "Setting attention block size to N tokens to ensure that attention page size is >= mamba page size"
             step = max(block, 128) if a.is_mla else max(block, 16)
             wanted = step * -(-max(states) // (step * max(tokens)))
             block = max(block, wanted) if s.block is None or s.block < wanted else s.block
@@ -137,12 +156,16 @@ def kept(a: Architecture, s: Setting) -> list[Kept]:
         if x is None or not x.caches:
             continue
         one = token_bytes(a, x, s)
-        kind = "full" if x.kind in ("full", "mla") else x.kind
+        kind: Any = "full" if x.kind in ("full", "mla") else x.kind
         if is_v0(s) or not s.hybrid_manager:
             kind = "full"
-        result.append(Kept(kind=kind, layer=number, block=block, page=block * one, window=x.window if kind != "full" else 0))  # type: ignore[arg-type]
+        result.append(
+            Kept(kind=kind, layer=number, block=block, page=block * one, window=x.window if kind != "full" else 0)
+        )
         if x.index_bytes:
             result.append(Kept(kind="full", layer=number, block=block, page=block * index_bytes(x)))
+            if a.model_type.startswith("glm5_next"):  # the pooled indexer's open group of keys
+                result.append(Kept(kind="ring", layer=number, block=block, page=8 * x.index_dim * 2))
         if x.cross:
             result.append(Kept(kind="cross", layer=number, block=block, page=block * one))
     return result
@@ -151,11 +174,16 @@ def kept(a: Architecture, s: Setting) -> list[Kept]:
 def pool(a: Architecture, s: Setting, batched: int, stage: range | None = None) -> Pool:
     """The pool of one GPU of a pipeline stage (None: one that holds every layer)."""
     every = kept(a, s)
-    groups = _grouped(_unified(every))
+    rows = packed(every) if _packs(a, s) and len({(k.kind, k.block, k.window) for k in every}) > 1 else None
+    old_v4 = rows is not None and vllm_compressed.is_compressed(a) and s.at < (0, 27)
+    groups = [_group(members) for members in rows] if rows is not None else _grouped(_unified(every))
     if stage is not None:
         groups = [_on_stage(g, stage, len(a.layers)) for g in groups]
     mode = state_mode(a, s)
     block_bytes = max((sum(g.pages) for g in groups), default=0)
+    pool_block = 0
+    if old_v4:
+        block_bytes, pool_block = _old_blocks(next(g for g in groups if g.kind == "full"), groups)
     growing = sum(sum(g.pages) // g.block for g in groups if g.kind == "full")
     return Pool(
         groups=tuple(groups),
@@ -165,13 +193,40 @@ def pool(a: Architecture, s: Setting, batched: int, stage: range | None = None) 
         cross_tokens=a.encoder_tokens,
         growing=growing,
         null_block=s.at >= (0, 33),
+        weighted=old_v4,
+        pool_block=pool_block,
     )
+
+
+def _old_blocks(full: Group, groups: list[Group]) -> tuple[int, int]:
+    """DeepSeek V4 up to 0.26: what a block of a request is charged, and the bytes of one block of the pool. Pages are padded to the next
+    size that the full layers have (_get_kv_cache_groups_uniform_groups in kv_cache_utils.py)."""
+    sizes = sorted(set(full.pages))
+
+    def padded(page: int) -> int:
+        return min((x for x in sizes if x >= page), default=page)
+
+    counts = {size: max(sum(padded(p) == size for p in g.pages) for g in groups) for size in sizes}
+    return max(counts.values()) * sum(sizes), sum(size * n for size, n in counts.items())
+
+
+def _packs(a: Architecture, s: Setting) -> bool:
+    """Blocks hold all layers side by side where an indexer's backend wants them so (supported_kv_cache_layouts: BLHNC)."""
+    if vllm_compressed.is_compressed(a):
+        return True
+    return s.at >= (0, 27) and a.is_mla and any(x.attention is not None and x.attention.index_dim for x in a.layers)
 
 
 def _on_stage(g: Group, stage: range, layers: int) -> Group:
     last = stage.stop >= layers
-    keep = [i for i, n in enumerate(g.layers) if n in stage or last and n >= layers]
-    return Group(kind=g.kind, block=g.block, window=g.window, layers=tuple(g.layers[i] for i in keep), pages=tuple(g.pages[i] for i in keep))
+    keep = [i for i, n in enumerate(g.layers) if n in stage or (last and n >= layers)]
+    return Group(
+        kind=g.kind,
+        block=g.block,
+        window=g.window,
+        layers=tuple(g.layers[i] for i in keep),
+        pages=tuple(g.pages[i] for i in keep),
+    )
 
 
 def _unified(every: list[Kept]) -> list[Kept]:
@@ -211,7 +266,11 @@ def _grouped(every: list[Kept]) -> list[Group]:
 def _group(members: list[Kept]) -> Group:
     first = members[0]
     return Group(
-        kind=first.kind, block=first.block, window=first.window, layers=tuple(k.layer for k in members), pages=tuple(k.page for k in members)
+        kind=first.kind,
+        block=first.block,
+        window=first.window,
+        layers=tuple(k.layer for k in members),
+        pages=tuple(k.page for k in members),
     )
 
 
