@@ -25,7 +25,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """The command's words on memory; None: it does not say, and the engine takes its default. `share` is a fraction of the
     GPU's memory (vLLM) or of what is free before loading (SGLang), `length` the longest request (-1: what fits),
     `sequences` and `batched` the largest batch in requests and tokens. `version` of the engine and where it is from:
-    installed, image, newest (nothing tells). Sizes as the engines take them: GiB, and GB where the name says so."""
+    installed, image, newest (nothing tells). Sizes as the engines take them: GiB, and GB where the name says so.
+    `devices`: indices or UUIDs of the GPUs to use (None: the visible ones in order, from `first_device` in `device_step`s)."""
 
     engine: str
     version: str
@@ -66,6 +67,9 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     prefix_caching: bool | None = None
     swa_ratio: float = 0.8
     text_only: bool = False
+    devices: tuple[str, ...] | None = None
+    first_device: int = 0
+    device_step: int = 1
     overrides: dict[str, Any] = {}
     environment: Mapping[str, str] = {}
 
@@ -139,6 +143,7 @@ def _vllm(read: _Values) -> dict[str, Any]:
         "state_dtype": read.word("mamba_ssm_cache_dtype") or read.word("mamba_cache_dtype") or "auto",
         "hybrid_manager": not read.on("disable_hybrid_kv_cache_manager"),
         "prefix_caching": read.value("enable_prefix_caching")[1],
+        "devices": _devices(read),
         "overrides": read.table("hf_overrides"),
     }
 
@@ -166,6 +171,8 @@ def _sglang(read: _Values) -> dict[str, Any]:
         "state_dtype": read.word("mamba_ssm_dtype") or "auto",
         "prefix_caching": False if read.on("disable_radix_cache") else None,
         "swa_ratio": read.number("swa_full_tokens_ratio") or 0.8,
+        "first_device": read.whole("base_gpu_id") or 0,
+        "device_step": max(1, read.whole("gpu_id_step") or 1),
         "overrides": read.table("json_model_override_args"),
     }
 
@@ -177,6 +184,14 @@ def _speculation(read: _Values) -> str | None:
     if isinstance(method, str) and method:
         return method
     return "?" if config or read.given("spec_model") else None
+
+
+def _devices(read: _Values) -> tuple[str, ...] | None:
+    """--device-ids: separated by commas."""
+    value = read.value("device_ids")[1]
+    if isinstance(value, str):
+        value = value.split(",")
+    return tuple(str(v).strip() for v in value) if isinstance(value, (list, tuple)) and value else None
 
 
 def _tokens(read: _Values) -> int:

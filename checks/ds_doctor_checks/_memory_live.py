@@ -57,6 +57,7 @@ def rooms(
     else:
         if not gpus:
             raise NotApplicable("memory-no-visible-gpu")
+        gpus = _chosen(ask, gpus)
         if any(g.mig for g in gpus):
             raise Undecided("memory-mig-unnamed")
         found = [_room(g, label(g), g.index, g.name, memory) for g in gpus]
@@ -64,6 +65,16 @@ def rooms(
     if local > len(found):
         raise NotApplicable("memory-too-few-gpus", want=local, have=len(found))
     return tuple(found[:local])
+
+
+def _chosen(ask: Ask, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    """The visible GPUs that the engine's own flags leave, in their order."""
+    if ask.devices is None:
+        return gpus[ask.first_device :: ask.device_step]
+    found = visible(gpus, {"CUDA_VISIBLE_DEVICES": ",".join(ask.devices)})
+    if found.cut is not None or not found.gpus:
+        raise Undecided("memory-option-unread", option="--device-ids", value=",".join(ask.devices)[:60])
+    return found.gpus
 
 
 def _local(ask: Ask, have: int) -> int:

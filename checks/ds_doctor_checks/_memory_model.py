@@ -11,7 +11,7 @@ import msgspec
 from ds_doctor.api import Undecided
 from ds_doctor.memory import read
 from ds_doctor.memory.architecture import Architecture
-from ds_doctor.memory.weights import TensorGroup
+from ds_doctor.memory.tensors import TensorGroup
 from ds_doctor.probes.model_config import ModelConfig
 
 from ._memory_ask import Ask
