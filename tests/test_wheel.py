@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).parent.parent
 
@@ -42,10 +48,16 @@ def test_the_wheel_holds_what_the_tree_holds(wheel: Path) -> None:
         if p.suffix in (".py", ".toml", ".typed")
     }
     assert tree - held == set()
+    tables = {n for n in tree if n.endswith(".toml") and n != "ds_doctor_checks/rules.toml"}
     assert {n for n in held if ".dist-info/" not in n} - tree == {
         "ds_doctor_checks/rules.json",
         "ds_doctor_checks/known.json",
+        *(n.replace(".toml", ".json") for n in tables),
     }
+    with zipfile.ZipFile(wheel) as files:
+        for name in tables:
+            table = tomllib.loads(files.read(name).decode())
+            assert json.loads(files.read(name.replace(".toml", ".json"))) == table
 
 
 def test_an_installed_wheel_lists_its_rules_from_the_compiled_form(wheel: Path, tmp_path: Path) -> None:

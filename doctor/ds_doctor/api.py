@@ -20,6 +20,7 @@ from .model import (
     undecided,
 )
 from .registry import check, probe
+from .tables import read as read_table
 
 __all__ = [
     "Absent",
@@ -40,5 +41,6 @@ __all__ = [
     "found",
     "not_applicable",
     "probe",
+    "read_table",
     "undecided",
 ]

@@ -34,7 +34,7 @@ class Text(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     zh: str
 
     def say(self, lang: Lang, data: Mapping[str, Any] | None = None) -> str:
-        return fill(getattr(self, lang), data or {})
+        return fill(getattr(self, lang), in_language(data or {}, lang))
 
     def plain(self, lang: Lang) -> str:
         """As it stands: braces are no blanks where nothing fills them."""
@@ -168,6 +168,13 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def blanks(text: str) -> set[str]:
     """The names of a text's {blanks}."""
     return set(_BLANK.findall(text))
+
+
+def in_language(data: Mapping[str, Any], lang: Lang) -> Mapping[str, Any]:
+    """The data; a value that is a text in both languages (`{"en": ..., "zh": ...}`, of a profile) as the one of them."""
+    if not any(isinstance(v, Mapping) and v.keys() == {"en", "zh"} for v in data.values()):
+        return data
+    return {k: v[lang] if isinstance(v, Mapping) and v.keys() == {"en", "zh"} else v for k, v in data.items()}
 
 
 def fill(text: str, data: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ import msgspec
 
 from .command import Output, run_command
 from .model import Absent, Denied, Malformed, Trouble
+from .profile import Profile
 
 READ_LIMIT = 4 << 20  # bytes; a configuration file beyond this is not one
 NAMES_LIMIT = 200_000  # entries of one folder
@@ -25,12 +26,13 @@ NAMES_LIMIT = 200_000  # entries of one folder
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What the user asked to be judged: the launch command, the interpreter, the model folder, another root's files
-    instead of this host (None: not given)."""
+    instead of this host, the profile of a model (None: not given)."""
 
     command: tuple[str, ...] = ()
     python: str | None = None
     model: str | None = None
     root: str | None = None
+    profile: Profile | None = None
 
 
 class Stat(msgspec.Struct, frozen=True, kw_only=True):

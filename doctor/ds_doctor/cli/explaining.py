@@ -197,7 +197,11 @@ def _look(request: Request, catalogue: Catalogue, matches: Iterable[Match], lang
     asked, kept = look.what(options)
     facts = engine.wanted(checks)
     facts += [f for f in (*host_words.ALWAYS, Nvml) if f not in facts]
-    gathered = look.gather(options, asked, facts, deadline, lang) if kept is None else look.replay(options, kept, facts)
+    gathered = (
+        look.gather(options, asked, facts, deadline, lang)
+        if kept is None
+        else look.replay(options, kept, kept.asked, facts)
+    )
     results = engine.judge(checks, gathered, doctor.catalogue, there, deadline)
     host = host_words.host_doc(gathered)
     nvml = gathered[Nvml]

@@ -7,6 +7,8 @@ import sys
 import time
 from collections.abc import Iterable
 
+import msgspec
+
 from .. import __version__, catalogue, compiled, engine, snapshot
 from ..model import Lang, Outcome
 from ..probes.python_env import Packages
@@ -30,6 +32,10 @@ def run(options: Options) -> int:
     asked, kept = what(options)
     doctor = engine.assemble(os.environ)
     doctor, off = _site_rules(doctor, options.rules)
+    if options.profile is not None:
+        from .profiles import load
+
+        asked = msgspec.structs.replace(asked, profile=load(options.profile, doctor.plugins))
     words = doctor.catalogue
     choice = engine.Choice(only=options.only, skip=options.skip, require=options.require, off=off)
     try:
@@ -40,7 +46,7 @@ def run(options: Options) -> int:
     facts = engine.wanted(doctor.checks if options.record else checks)
     named = options.python is not None and kept is None and options.root is None
     facts += [f for f in (*host_words.ALWAYS, *([Packages] if named else [])) if f not in facts]
-    outcomes = gather(options, asked, facts, deadline, lang) if kept is None else replay(options, kept, facts)
+    outcomes = gather(options, asked, facts, deadline, lang) if kept is None else replay(options, kept, asked, facts)
     if named:
         _understood(outcomes[Packages], words, lang)
     results = engine.judge(checks, outcomes, words, rules, deadline)
@@ -82,20 +88,13 @@ def _check(options: Options) -> list[tuple[str, str]]:
                 f"--timeout {options.timeout:g}：应在 1 到 3600 秒之间",
             )
         )
-    named = {n: getattr(options, n) for n in ("python", "model", "root", "record", "replay")}
+    named = {n: getattr(options, n) for n in ("python", "model", "root", "record", "replay", "profile")}
     for name, value in [*named.items(), *(("rules", path) for path in options.rules)]:
         if value == "":  # --model "$MODEL" with MODEL unset
             raise Usage(t(f"--{name}: the value is empty", f"--{name}：值为空"))
     # A snapshot holds what was asked when it was recorded.
     for name in ("root", "record", "python", "model"):
         _exclude(**{name: named[name], "replay": options.replay})
-    if options.replay is not None and options.command:
-        raise Usage(
-            t(
-                "--replay judges the launch command that was recorded; it takes none after --",
-                "--replay 检查录制时的启动命令，-- 之后不能再给命令",
-            )
-        )
     if options.root is not None:
         _folder("--root", options.root)
     outputs = [_output(o) for o in options.output]

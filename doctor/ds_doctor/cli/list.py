@@ -21,12 +21,14 @@ from .terminal import width
 @click.command(
     "list",
     help=t(
-        "List what there is: checks and the rules they judge, facts, plugins; the symptoms and causes that explain knows; "
+        "List what there is: checks and the rules they judge, facts, plugins, profiles of models; the symptoms and causes that explain knows; "
         "what the documents claim, with its verdict.",
-        "列出已有内容：检查及其规则、事实、插件；explain 认识的症状与原因；文档中的说法及其结论。",
+        "列出已有内容：检查及其规则、事实、插件、模型配置档；explain 认识的症状与原因；文档中的说法及其结论。",
     ),
 )
-@click.argument("what", type=click.Choice(["checks", "rules", "symptoms", "causes", "claims", "facts", "plugins"]))
+@click.argument(
+    "what", type=click.Choice(["checks", "rules", "symptoms", "causes", "claims", "facts", "plugins", "profiles"])
+)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--lang", type=click.Choice(["en", "zh"]))
 def command(what: str, form: str, lang: Lang | None) -> int:
@@ -37,7 +39,9 @@ def command(what: str, form: str, lang: Lang | None) -> int:
         whole = together(compiled.load_whole(p.folder) for p in doctor.plugins)
         rows = {"symptoms": _symptoms, "causes": _causes, "claims": _claims}[what](whole, lang)
     else:
-        rows = {"checks": _checks, "rules": _rules, "facts": _facts, "plugins": _plugins}[what](doctor, lang)
+        rows = {"checks": _checks, "rules": _rules, "facts": _facts, "plugins": _plugins, "profiles": _profiles}[what](
+            doctor, lang
+        )
     if form == "json":
         import msgspec
 
@@ -123,6 +127,16 @@ def _facts(doctor: engine.Doctor, lang: Lang) -> list[dict[str, Any]]:
             where = one_line(e)
         first = (fact.__doc__ or "").strip().split(". ")[0].split("\n\n")[0].rstrip(".")
         rows.append({"fact": fact_name(fact), "probe": where, "holds": " ".join(first.split())})
+    return rows
+
+
+def _profiles(doctor: engine.Doctor, lang: Lang) -> list[dict[str, Any]]:
+    from .profiles import load, names
+
+    rows = []
+    for name, path in sorted(names(doctor.plugins).items()):
+        one = load(name, doctor.plugins)
+        rows.append({"profile": name, "models": list(one.models), "engines": list(one.engine), "file": path + ".toml"})
     return rows
 
 

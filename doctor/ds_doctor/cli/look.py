@@ -9,11 +9,12 @@ import time
 import msgspec
 
 from .. import engine, snapshot
-from ..gather import Gathering
+from ..gather import Gathering, ask
 from ..host import Asked, Host
-from ..model import Lang, Outcome
+from ..model import Lang, Outcome, Reason
 from ..probes.environment import redact
 from ..probes.launch import parse
+from ..replay import ReplayedHost
 from ..rooted import RootedHost
 from . import Usage, ahead, files
 from .lang import t
@@ -35,6 +36,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     root: str | None = None
     record: str | None = None
     replay: str | None = None
+    profile: str | None = None
     rules: tuple[str, ...] = ()
     timeout: float = 20.0
     lang: Lang | None = None
@@ -57,7 +59,10 @@ def what(options: Options) -> tuple[Asked, snapshot.Snapshot | None]:
             kept = snapshot.read(data, f"--replay {options.replay}")
         except snapshot.SnapshotError as e:
             raise Usage(str(e)) from None
-        return kept.asked, kept
+        asked = kept.asked
+        if options.command:
+            asked = msgspec.structs.replace(asked, command=redact(options.command), model=None)
+        return asked, kept
     model = options.model
     if model is not None and options.root is None and os.path.lexists(model):  # else it may be a hub id
         model = files.absolute("--model", model)
@@ -105,8 +110,18 @@ def environment(asked: Asked) -> dict[str, str]:
     return {**os.environ, **(launch.environment if launch.container is None else {})}
 
 
-def replay(options: Options, kept: snapshot.Snapshot, facts: list[type]) -> dict[type, Outcome]:
+def replay(options: Options, kept: snapshot.Snapshot, asked: Asked, facts: list[type]) -> dict[type, Outcome]:
+    """The recorded facts. What only repeats what was asked is worked out anew; of what was looked at for another command
+    nobody knows how it stands with this one."""
     try:
-        return snapshot.outcomes(kept, facts, f"--replay {options.replay}")
+        got = snapshot.outcomes(kept, facts, f"--replay {options.replay}")
     except snapshot.SnapshotError as e:
         raise Usage(str(e)) from None
+    other = asked.command != kept.asked.command
+    nowhere = ReplayedHost({}, {}, asked)
+    for fact in facts:
+        if getattr(fact, "of_asked_alone", False):
+            got[fact] = ask(nowhere, fact)
+        elif other and getattr(fact, "of_command", False):
+            got[fact] = Outcome(None, "unseen", Reason("not-recorded-for-command"))
+    return got

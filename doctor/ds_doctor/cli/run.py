@@ -63,6 +63,14 @@ _MANY: dict[str, Any] = {"multiple": True, "metavar": "PATTERN"}
 )
 @click.option("--model", metavar="PATH", help=t("The model directory to check.", "要检查的模型目录。"))
 @click.option(
+    "--profile",
+    metavar="NAME|FILE",
+    help=t(
+        "Check also what the model of this profile needs; list profiles shows the names.",
+        "同时检查该配置档所述模型的需求；名称见 list profiles。",
+    ),
+)
+@click.option(
     "--root",
     metavar="DIR",
     help=t(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import ClassVar
 
 import msgspec
 
@@ -39,6 +40,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     gets. The sizes are None where the command does not give them (both engines then take 1). `environment`: assignments in front, or -e of the container;
     `nodes`: --nnodes. `container`: None when the engine starts right here.
     """
+
+    of_asked_alone: ClassVar[bool] = True  # a replay works it out anew
 
     argv: tuple[str, ...]
     engine: str | None = None

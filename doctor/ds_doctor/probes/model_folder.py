@@ -6,6 +6,8 @@ How it looks is in the modules that the probe imports when a model was given: mo
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from ..api import Absent, Host, probe
@@ -112,6 +114,8 @@ class ModelFolder(msgspec.Struct, frozen=True, kw_only=True):
     weights and configurations lie in folders of their own, which are not looked into. `config_elsewhere` and `tokenizer_elsewhere`: a launch option puts them somewhere
     else. `leftovers` are half downloads. `weights_bytes` is the size of the weight files looked into.
     """
+
+    of_command: ClassVar[bool] = True  # it was looked at for the command that was asked
 
     given: str
     source: str

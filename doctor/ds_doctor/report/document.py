@@ -138,8 +138,8 @@ def judged_again(rule: str, target: TargetDoc) -> str:
     """The command that judges a rule anew: how a fix is verified where no simpler command tells."""
     words = ["ds-doctor", "run", "--only", rule]
     for option, value in (("--root", target.root), ("--model", target.model)):
-        words += [option, value] if value is not None else []
-    return shlex.join(words)
+        words += [option, value] if value is not None and value not in target.command else []
+    return shlex.join([*words, *(("--", *target.command) if target.command else ())])
 
 
 def result_doc(result: Result, catalogue: Catalogue, lang: Lang, required: bool, target: TargetDoc) -> ResultDoc:
