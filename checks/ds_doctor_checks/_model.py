@@ -3,73 +3,65 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from ds_doctor.api import NotApplicable, Undecided
-from ds_doctor.probes.launch import Launch, has, option
+from ds_doctor.probes.engine_flags import EngineFlags
+from ds_doctor.probes.environment import Environment
+from ds_doctor.probes.launch import Launch
 from ds_doctor.probes.model_config import ModelConfig
+from ds_doctor.probes.python_env import Packages
 
-# Each engine's names for what is asked here: vllm 0.33.0 vllm/engine/arg_utils.py, sglang 0.5.23 sglang/srt/server_args.py.
-FLAGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "vllm": {
-        "tensor": ("--tensor-parallel-size", "-tp"),
-        "pipeline": ("--pipeline-parallel-size", "-pp"),
-        "data": ("--data-parallel-size", "-dp"),
-        "nodes": ("--nnodes", "-n"),
-        "context": ("--max-model-len",),
-        "dtype": ("--dtype",),
-        "kv-dtype": ("--kv-cache-dtype",),
-        "quantisation": ("--quantization", "-q"),
-        "attention": ("--attention-backend",),
-        "tokenizer": ("--tokenizer",),
-        "tokenizer-mode": ("--tokenizer-mode",),
-        "tool-parser": ("--tool-call-parser",),
-        "reasoning-parser": ("--reasoning-parser",),
-        "overrides": ("--hf-overrides",),
-        "impl": ("--model-impl",),
-        "executor": ("--distributed-executor-backend",),
-        "runner": ("--runner",),
-    },
-    "sglang": {
-        "tensor": ("--tensor-parallel-size", "--tp-size", "--tp"),
-        "pipeline": ("--pipeline-parallel-size", "--pp-size"),
-        "data": ("--data-parallel-size", "--dp-size", "--dp"),
-        "expert": ("--expert-parallel-size", "--ep-size", "--ep"),
-        "nodes": ("--nnodes",),
-        "context": ("--context-length",),
-        "dtype": ("--dtype",),
-        "kv-dtype": ("--kv-cache-dtype",),
-        "quantisation": ("--quantization",),
-        "attention": ("--attention-backend",),
-        "tokenizer": ("--tokenizer-path",),
-        "tokenizer-mode": ("--tokenizer-mode",),
-        "tool-parser": ("--tool-call-parser",),
-        "reasoning-parser": ("--reasoning-parser",),
-        "overrides": ("--json-model-override-args",),
-        "impl": ("--model-impl",),
-    },
+from ._memory_ask import engine_version
+from ._options import Options, options
+from ._pins import release
+
+# What the engines call the same thing: vllm 0.33.0 vllm/engine/arg_utils.py, sglang 0.5.23 sglang/srt/server_args.py.
+DESTS: Mapping[str, tuple[str, str]] = {
+    "tensor": ("tensor_parallel_size", "tp_size"),
+    "pipeline": ("pipeline_parallel_size", "pp_size"),
+    "data": ("data_parallel_size", "dp_size"),
+    "nodes": ("nnodes", "nnodes"),
+    "context": ("max_model_len", "context_length"),
+    "tokenizer": ("tokenizer", "tokenizer_path"),
+    "overrides": ("hf_overrides", "json_model_override_args"),
 }
 KV_HEADS = ("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num", "num_attention_groups")
 EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
 # vllm/transformers_utils/model_arch_config_convertor.py `derive_max_model_len_and_key`; the smallest wins.
 POSITIONS = (
-    *("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_target_positions"),
+    *(
+        "max_position_embeddings",
+        "n_positions",
+        "max_seq_len",
+        "seq_length",
+        "model_max_length",
+        "max_target_positions",
+    ),
     *("max_sequence_length", "max_seq_length", "seq_len"),
 )
 # Where the language model of a multi-modal one stands in its config.json.
 INNER = ("text_config", "llm_config", "language_config", "thinker_config")
-MLA = ("deepseek", "kimi_k2", "kimi_k3", "kimi_linear", "glm_moe_dsa", "glm4_moe_lite", "longcat", "pangu_ultra", "glm5_next")
+MLA = (
+    "deepseek",
+    "kimi_k2",
+    "kimi_k3",
+    "kimi_linear",
+    "glm_moe_dsa",
+    "glm4_moe_lite",
+    "longcat",
+    "pangu_ultra",
+    "glm5_next",
+)
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """What checks ask of a config.json. Numbers are None where it does not say or says one for each layer.
 
-    `text` is the language model's part; `quantisation` its quantization_config. `whole`: nothing of it was overridden by the command in a
-    way that is not followed here.
+    `text` is the language model's part; `quantisation` its quantization_config.
     """
 
     model_type: str | None
@@ -99,71 +91,89 @@ def whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 40 else None
 
 
-def asked(launch: Launch, what: str) -> str | None:
-    """The value that the command gives, as text."""
-    flags = FLAGS[launch.engine or "vllm"].get(what)
-    return option(launch.arguments, flags) if flags else None
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One launch command: its engine with the version that would start (None: nothing tells; `sure_version`: it is the
+    installed one, not what an image's tag says), its parsed flags, its variables."""
+
+    launch: Launch
+    engine: str
+    version: str | None
+    sure_version: bool
+    options: Options
+    variables: Mapping[str, str]
+
+    def value(self, what: str) -> Any:
+        """A flag by the name in DESTS, or by the engine's own."""
+        names = DESTS.get(what)
+        return self.options.get(names[self.engine == "sglang"] if names else what)
+
+    def before(self, version: str) -> bool | None:
+        """Whether the engine is older than this version; None where its own is not known."""
+        have, than = release(self.version or ""), release(version)
+        return None if have is None or than is None else have < than
+
+    def size(self, what: str) -> int:
+        """A parallel size; 1 where it is not given or is none."""
+        return whole(self.value(what)) or 1
+
+    @property
+    def attention_ranks(self) -> int:
+        """Over how many GPUs a layer's attention heads are divided."""
+        ranks = self.size("tensor")
+        if self.engine == "sglang":
+            if self.value("enable_dp_attention"):
+                ranks //= self.size("data")
+            ranks //= whole(self.value("attn_cp_size")) or 1
+        return max(1, ranks)
 
 
-def number(launch: Launch, what: str) -> int | None:
-    """The same as a number; 1 where sizes are not given, None for what is none."""
-    text = asked(launch, what)
-    if text is None:
-        return 1 if what in ("tensor", "pipeline", "data", "expert", "nodes") else None
-    return int(text) if re.fullmatch(r"[1-9][0-9]{0,8}", text) else None
-
-
-def tokens(launch: Launch) -> int | None:
-    """The context length that the command asks for; None where it does not, or leaves it to the engine (auto, -1).
-
-    vLLM reads 32k as 32,000 and 32K as 32,768 (vllm/engine/arg_utils.py `human_readable_int`), SGLang 32k as 32,000 and 32Ki as 32,768.
-    """
-    text = (asked(launch, "context") or "").strip().replace("_", "")
-    m = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([kKmMgG]i?)?", text)
-    if m is None:
-        return None
-    unit = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-    if launch.engine == "sglang":
-        unit = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
-    factor = unit.get(m[2] or "")
-    return int(float(m[1]) * factor) or None if factor is not None else None
-
-
-def given(launch: Launch, *flags: str) -> bool:
-    """Whether one of the flags stands in the command."""
-    return has(launch.arguments, flags)
-
-
-def trusts(launch: Launch) -> bool:
-    """--trust-remote-code."""
-    return given(launch, "--trust-remote-code") and not given(launch, "--no-trust-remote-code")
-
-
-def engine_of(launch: Launch) -> str:
-    """NotApplicable where the command starts none of the engines."""
+def case(
+    launch: Launch, flags: EngineFlags | None, environment: Environment | None, packages: Packages | None = None
+) -> Case:
+    """NotApplicable where the command starts no server of the engines; Undecided where its flags stand in a file."""
     if launch.engine is None:
         raise NotApplicable("launch-no-engine")
-    return launch.engine
+    read = options(launch, flags)
+    if not read.serves or read.help:
+        raise NotApplicable("launch-no-engine")
+    if read.config is not None:
+        raise Undecided("launch-flags-in-file", path=read.config)
+    variables = dict(environment.variables) if environment and launch.container is None else {}
+    version, told_by = engine_version(launch, packages)
+    return Case(
+        launch=launch,
+        engine=launch.engine,
+        version=None if told_by == "newest" else version,
+        sure_version=told_by == "installed",
+        options=read,
+        variables={**variables, **launch.environment},
+    )
 
 
-def shape(launch: Launch, model: ModelConfig | None) -> Shape:
+def shape(of: Case, model: ModelConfig | None) -> Shape:
     """The model's own files. Undecided where its config.json was not seen, or the command replaces it by what is not seen."""
-    engine_of(launch)
-    if given(launch, "--hf-config-path", "--config-format", "--decrypted-config-file"):
+    if of.options.get("hf_config_path") or of.options.get("config_format") not in (None, "auto", "hf"):
         raise Undecided("launch-config-elsewhere")
     if model is None or model.config is None:
-        raise Undecided("launch-model-unseen", model=launch.model or "?")
+        raise Undecided("launch-model-unseen", model=of.options.model or of.launch.model or "?")
     config = model.config
     if not config.get("model_type") and not config.get("architectures"):
         raise Undecided("launch-config-unlike", path=model.path or "?")
-    quantisation = model.quantisation or None
-    text = asked(launch, "overrides")
-    if text is not None:
-        changes = _object(text)
-        if changes is None:
-            raise Undecided("launch-config-elsewhere")
-        config = {**config, **changes}
-    return parse(config, quantisation)
+    changes = of.value("overrides")
+    if isinstance(changes, str):
+        changes = _object(changes)
+    if isinstance(changes, dict) and changes:
+        config = _laid_over(config, changes)
+    return parse(config, model.quantisation or None)
+
+
+def _laid_over(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """config.json with what the command changes in it; objects within merge, as both engines have it."""
+    merged = dict(config)
+    for name, value in changes.items():
+        below = merged.get(name)
+        merged[name] = {**below, **value} if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
 
 
 def parse(config: Mapping[str, Any], beside: Mapping[str, Any] | None = None) -> Shape:

@@ -66,9 +66,7 @@ def parse_mentioned(text: str) -> frozenset[str]:
 
 def parse_model_types(text: str) -> frozenset[str]:
     """The model types of a module of configuration classes, and those that it registers by name."""
-    return frozenset(_MODEL_TYPE.findall(text)) | frozenset(
-        re.findall(r"""\.register\(\s*["']([\w.-]+)["']""", text)
-    )
+    return frozenset(_MODEL_TYPE.findall(text)) | frozenset(re.findall(r"""\.register\(\s*["']([\w.-]+)["']""", text))
 
 
 def parse_config_mapping(text: str) -> frozenset[str]:
@@ -151,7 +149,7 @@ def _sglang(host: Host, folder: str) -> _Read:
         text = _text(host, f"{folder}/srt/utils/{file}")
         configs |= parse_config_registry(text)
         mentioned |= parse_mentioned(text)
-    missed = [] if FEW <= len(known) and len(names) <= FILES else ["registry"]
+    missed = [] if len(known) >= FEW and len(names) <= FILES else ["registry"]
     if not configs:
         missed.append("configs")
     return known, {}, {}, configs, mentioned, (), tuple(missed)
