@@ -96,6 +96,8 @@ def the_model_divides_as_asked(
     from . import _model, _model_split
 
     case = _model.case(launch, flags, environment, packages)
+    if case.size("tensor") * case.size("pipeline") == 1 and not case.value("enable_expert_parallel"):
+        return  # nothing is divided
     yield from _told(_model_split.faults(case, _model.shape(case, model)))
 
 
@@ -130,6 +132,12 @@ def the_checkpoint_takes_what_is_asked(
     from . import _model, _model_precision
 
     case = _model.case(launch, flags, environment, packages)
+    if (
+        not case.value("quantization")
+        and case.value("dtype") in (None, "auto")
+        and _model_precision.backend(case) is None
+    ):
+        return  # all is left to the engine
     shape = _model.shape(case, model)
     yield from _told(_model_precision.faults(case, shape, engine))
     yield from _told(_model_precision.attention_of_model(case, shape))
