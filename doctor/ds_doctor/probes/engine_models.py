@@ -40,7 +40,7 @@ class EngineModels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 @probe
 def engine_models(host: Host) -> EngineModels:
     """Absent: no command, none of an engine, one inside a container, or the engine is not installed in its Python."""
-    if not host.asked.command:
+    if not host.asked.command and host.asked.launch is None:
         raise Absent("no-command")
     from . import _engine_registry
 
