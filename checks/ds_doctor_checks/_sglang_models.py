@@ -146,10 +146,10 @@ def _page(v: View) -> int | None:
     page: int | None = v.page_size
     if v.model.architecture == "DeepseekV4ForCausalLM" or v.model.dsa:
         return page
-    # On SM100 the default back end brings its own page sizes.
-    unclear = v.model.mamba or not v.model.known or (v.capability is not None and v.capability[0] == 10)
-    if unclear or (v.model.multimodal is not False):
+    if v.model.mamba or not v.model.known or v.model.multimodal is not False:
         return None
+    if v.capability is not None and v.capability[0] == 10 and page not in (16, 32, 64, 128):
+        return None  # the back end that the engine chooses on SM100 may bring its own
     given = {v.attention_backend, v.decode_attention_backend}
     if given & {"flashmla"}:
         return 64
