@@ -30,6 +30,7 @@ _NAMED = {
     "int": Conversion("int"),
     "float": Conversion("float"),
     "str": STR,
+    "bool": Conversion("bool"),
     "loads": Conversion("json"),
     "human_readable_int": Conversion("human-int"),
     "human_readable_int_or_auto": Conversion("human-int-or-auto"),

@@ -6,6 +6,7 @@ Every operation is pure and bounded in size; one that fails, or that nobody desc
 from __future__ import annotations
 
 import ast
+import itertools
 import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,9 +50,10 @@ class Super(NamedTuple):
 class ClassNames(dict[str, Any]):
     """The names of a class body, each evaluated when it is asked for; methods are none."""
 
-    def __init__(self, ev: Evaluator, of: Class) -> None:
+    def __init__(self, ev: Evaluator, of: Class, scope: Scope) -> None:
         super().__init__()
         self._ev = ev
+        self._scope = scope
         self._open = {
             t.id: n.value
             for n in of.node.body
@@ -67,14 +69,10 @@ class ClassNames(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         node = self._open[name]
         self[name] = UNKNOWN
-        # A field may bear the name of a type that its own value needs: the body's scope, not this class's.
-        self[name] = self._ev.eval(node, self._of.scope if isinstance(node, ast.Name) and node.id == name else self._scope())
+        # `name = name` in a class body takes the name from around it.
+        around = isinstance(node, ast.Name) and node.id == name
+        self[name] = self._ev.eval(node, self._of.scope if around else self._scope)
         return self[name]
-
-    def _scope(self) -> Scope:
-        scope = Scope(self._of.scope.module, self._of.scope, self._of)
-        scope.names = self
-        return scope
 
 
 def returns(ev: Evaluator) -> list[Any]:
@@ -418,7 +416,15 @@ def _every(ev: Evaluator, over: Any, want: bool) -> Any:
     return UNKNOWN if None in tests else want
 
 
+def _permutations(ev: Evaluator, over: Any, r: Any = None) -> Any:
+    parts = items(ev, over)
+    if parts is None or len(parts) > 6 or not isinstance(r, int):
+        return UNKNOWN
+    return list(itertools.permutations(parts, r))
+
+
 _FUNCTIONS: dict[str, Any] = {
+    "permutations": _permutations,
     "list": _list,
     "tuple": _of(tuple),
     "set": _of(set),

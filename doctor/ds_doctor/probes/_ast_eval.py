@@ -56,6 +56,7 @@ class Evaluator:
         self._depth = 0
         self._until = time.monotonic() + seconds
         self._names: dict[tuple[str, str], Any] = {}
+        self._inside: dict[Class, Scope] = {}
 
     # -- names -------------------------------------------------------------------------------------------------
 
@@ -141,6 +142,8 @@ class Evaluator:
 
     def _imported(self, b: Bound) -> Any:
         if b.kind == "import":
+            if b.source in self.outside:
+                return self.outside[b.source]
             return Package(b.source) if self.sources.owns(b.source) else Ext(b.source)
         return self.name(b.source, b.name) if self.sources.owns(b.source) else self._ext(f"{b.source}.{b.name}")
 
@@ -209,6 +212,7 @@ class Evaluator:
     def bases(self, of: Class) -> set[str]:
         """The names outside the package that a class derives from."""
         values = [self.eval(b, c.scope) for c in self.lineage(of) for b in c.node.bases]
+        values = [v.base if isinstance(v, Sub) else v for v in values]
         return {v.name.rpartition(".")[2] for v in values if isinstance(v, Ext)}
 
     def member(self, of: Class, name: str, bound: Any, after: Class | None = None) -> Any:
@@ -244,9 +248,11 @@ class Evaluator:
 
     def inside(self, of: Class) -> Scope:
         """The names that a class body sees: earlier ones of its own, then those around it."""
-        scope = Scope(of.scope.module, of.scope, of)
-        scope.names = calls.ClassNames(self, of)
-        return scope
+        if of not in self._inside:
+            scope = Scope(of.scope.module, of.scope, of)
+            scope.names = calls.ClassNames(self, of, scope)
+            self._inside[of] = scope
+        return self._inside[of]
 
     def enumeration(self, of: Class) -> bool:
         """Whether a class is an Enum."""
@@ -268,8 +274,9 @@ class Evaluator:
         for c in reversed(self.lineage(of)):
             for node in c.node.body:
                 if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                    kind = ast.unparse(node.annotation)
-                    if not kind.startswith(("ClassVar", "typing.ClassVar", "InitVar")):
+                    kind = node.annotation.value if isinstance(node.annotation, ast.Subscript) else node.annotation
+                    kind = kind.attr if isinstance(kind, ast.Attribute) else getattr(kind, "id", "")
+                    if kind not in ("ClassVar", "InitVar"):
                         found[node.target.id] = Field(node.target.id, node.annotation, node.value, self.inside(c))
         return list(found.values())
 

@@ -135,15 +135,15 @@ class Sources:
         """Whether a dotted name lies in this package."""
         return name == self.package or name.startswith(self.package + ".")
 
-    def text(self, path: str) -> str:
-        """A file of the package. Trouble as of Host.read; Absent("engine-too-large") beyond the limits."""
+    def read(self, path: str) -> bytes:
+        """A file of the package. Trouble as of Host.read; Absent also beyond the limits."""
         if self.files >= FILES_LIMIT or self.bytes >= BYTES_LIMIT:
             self.miss("more files than an engine has")
             raise Absent("file-missing", path=path)
         data = self.host.read(path, FILE_LIMIT)
         self.files += 1
         self.bytes += len(data)
-        return data.decode("utf-8-sig")
+        return data
 
     def miss(self, what: str) -> None:
         """Note what was not understood, a few dozen times."""
@@ -159,11 +159,11 @@ class Sources:
             if not inside and not package:
                 break
             try:
-                text = self.text(path)
+                data = self.read(path)
                 with warnings.catch_warnings():  # an invalid escape in somebody else's string is not our user's business
                     warnings.simplefilter("ignore")
-                    tree = ast.parse(text)
-                return Module(name, path, package, text, tree)
+                    tree = ast.parse(data)  # of bytes: a coding line is heeded
+                return Module(name, path, package, data.decode("utf-8", "replace"), tree)
             except Absent:
                 continue
             except Trouble as t:

@@ -109,7 +109,7 @@ def _server_args(ev: Evaluator) -> tuple[list[Field], list[Class]]:
     found = {f.name: f for c in [*classes, *own] for f in ev.fields(c)}
     order = ev.name("sglang.srt.arg_groups.field_order", "POSITIONAL_FIELD_ORDER") if classes else ()
     first = [n for n in order if n in found] if isinstance(order, (tuple, list)) else []
-    return [found[n] for n in [*first, *(n for n in found if n not in set(first))]], [*own, *classes]
+    return [found[n] for n in dict.fromkeys([*first, *found])], [*own, *classes]
 
 
 def _declared(ev: Evaluator, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -230,9 +230,9 @@ def _registered(ev: Evaluator, places: tuple[str, ...], table: str, stem: str) -
         try:
             folder = found.path.rpartition("/")[0]
             for file in [n for n in ev.sources.host.names(folder) if n.endswith(".py")][:100]:
-                for said in sign.findall(ev.sources.text(f"{folder}/{file}")):
+                for said in sign.findall(ev.sources.read(f"{folder}/{file}").decode("utf-8", "replace")):
                     names.update(re.findall(r"['\"]([^'\"]+)['\"]", said[0]))
-        except (Trouble, UnicodeDecodeError):
+        except Trouble:
             return None
         if names:
             return tuple(sorted(names))

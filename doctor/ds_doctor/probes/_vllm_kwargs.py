@@ -6,6 +6,7 @@ vllm 0.33.0 vllm/engine/arg_utils.py _compute_kwargs and literal_to_kwargs; the 
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 from . import _ast_calls as calls
@@ -33,6 +34,10 @@ class Kwargs:
         self.classes = "is_dataclass" in text
         self.either = "union_dict_and_str" in text
         self.none = "append(None)" in text
+        self.own_words = "from_cli" in text
+        found = ev.sources.module("vllm.config.utils")
+        # pydantic's classes take any key unless they are told to forbid it.
+        self.forbids = found is not None and re.search(r"extra\s*[=:]\s*['\"]forbid", found.text) is not None
         self.by_name = self._by_name()
 
     def _by_name(self) -> dict[str, Any]:
@@ -137,8 +142,16 @@ class Kwargs:
         return {"type": element if element.name in ("int", "float", "str") else UNSURE, "nargs": nargs}
 
     def _config(self, cls: Class) -> Conversion:
-        fields = self.ev.fields(cls)
-        return Conversion("config", cls.name, keys=tuple(f.name for f in fields))
+        said = "".join(ast.unparse(d) for c in self.ev.lineage(cls) for d in c.node.decorator_list)
+        methods = [n for c in self.ev.lineage(cls) for n in c.node.body if isinstance(n, ast.FunctionDef)]
+        if self.own_words and any(m.name == "from_cli" for m in methods):
+            return Conversion("function", cls.name)  # takes more than JSON: `-O 3`
+        # What is rewritten before it is looked at, and what is taken under another name, nobody can tell here.
+        rewritten = any("mode='before'" in ast.unparse(d) and "model_validator" in ast.unparse(d) for m in methods for d in m.decorator_list)
+        closed = self.forbids and "extra" not in said and not rewritten
+        names = [n.target.id for c in self.ev.lineage(cls) for n in c.node.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
+        aliased = any("alias" in ast.unparse(n) for c in self.ev.lineage(cls) for n in c.node.body if isinstance(n, ast.AnnAssign))
+        return Conversion("config", cls.name, keys=tuple(dict.fromkeys(names)) if closed and not aliased else None)
 
     def _without_dicts(self, hint: Any) -> Any:
         if self.dict_classes and isinstance(hint, Class) and "dict" in self.ev.bases(hint):
