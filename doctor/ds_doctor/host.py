@@ -10,14 +10,17 @@ import errno
 import os
 import stat as st
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
 from . import kept
 from .command import Output, run_command
+from .launch.structs import Deployment, Launch
 from .model import Absent, Denied, Malformed, Trouble
 from .profile import Profile
 
@@ -27,13 +30,38 @@ NAMES_LIMIT = 200_000  # entries of one folder
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What the user asked to be judged: the launch command, the interpreter, the model folder, another root's files
-    instead of this host, the profile of a model (None: not given)."""
+    instead of this host, the profile of a model (None: not given). Of a service in a file, `command` are its words,
+    `launch` is what the file says they start and where, `deployment` the settings around them."""
 
     command: tuple[str, ...] = ()
     python: str | None = None
     model: str | None = None
     root: str | None = None
     profile: Profile | None = None
+    launch: Launch | None = None
+    deployment: Deployment | None = None
+
+
+_LOOKED = threading.local()
+
+
+@contextmanager
+def looked_at() -> Iterator[set[str]]:
+    """What this thread asks a host for while it lasts: `asked`, `env`, or `loader` (only its LD_ variables matter).
+
+    So that of several services only those facts are gathered again that can differ between them.
+    """
+    _LOOKED.at = set()
+    try:
+        yield _LOOKED.at
+    finally:
+        _LOOKED.at = None
+
+
+def _note(what: str) -> None:
+    at: set[str] | None = getattr(_LOOKED, "at", None)
+    if at is not None:
+        at.add(what)
 
 
 class Stat(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,9 +138,21 @@ class Host:
     remembers = True  # whether what a probe worked out of files may be kept for the next run
 
     def __init__(self, asked: Asked | None = None, env: Mapping[str, str] | None = None) -> None:
-        self.asked = asked or Asked()
-        self.env: Mapping[str, str] = dict(os.environ) if env is None else dict(env)
+        self._asked = asked or Asked()
+        self._env: Mapping[str, str] = dict(os.environ) if env is None else dict(env)
         self.deadline = time.monotonic() + 20.0  # when an answer is of no use any more; the engine sets it
+
+    @property
+    def asked(self) -> Asked:
+        """What the user asked to be judged."""
+        _note("asked")
+        return self._asked
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The variables that the engine would see."""
+        _note("env")
+        return self._env
 
     def time_left_s(self) -> float:
         """Seconds in which an answer is still of use."""
@@ -323,9 +363,14 @@ class Host:
         return os.geteuid()
 
     def _run(self, argv: list[str], timeout_s: float) -> Output:
-        return run_command(argv, timeout_s, {**self.env, "LC_ALL": "C"})
+        _note("env")
+        return self._started(argv, timeout_s)
+
+    def _started(self, argv: list[str], timeout_s: float) -> Output:
+        return run_command(argv, timeout_s, {**self._env, "LC_ALL": "C"})
 
     def _run_own(self, script: str, timeout_s: float) -> Output:
         path = os.path.join(os.path.dirname(__file__), "probes", script)
         folders = [os.path.abspath(p) for p in sys.path if p and os.path.isdir(p)]
-        return self._run([sys.executable or "python3", "-I", "-S", path, *folders], timeout_s)
+        _note("loader")  # isolated, it takes no notice of other variables
+        return self._started([sys.executable or "python3", "-I", "-S", path, *folders], timeout_s)
