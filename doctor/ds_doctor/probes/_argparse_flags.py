@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ._ast_calls import items, key
-from ._ast_values import UNKNOWN, Class, Ext, Function, Made, Member
+from ._ast_plain import items, key
+from ._ast_values import UNKNOWN, Class, Ext, Function, Made, Member, Stop
 from .engine_flags import Flag, Kind, Plain
 
 if TYPE_CHECKING:
@@ -101,8 +101,6 @@ class Parser:
             self.commands[str(args[0] if args else "")] = made = Parser(self.paired)
             return made
         if name in ("parse_args", "parse_known_args"):
-            from ._ast_eval import Stop
-
             raise Stop
         if name == "set_defaults":
             self.defaults.update(kwargs)
@@ -208,7 +206,8 @@ _SWITCHES: dict[str, Plain] = {"store_true": None, "store_false": False, "count"
 
 def _kind(ev: Evaluator, kwargs: dict[str, Any]) -> tuple[Kind | None, str | int | None, Plain, dict[str, Any]]:
     """(kind, nargs, const, what a class of the engine's own adds). None for an action that is not told."""
-    action, nargs, more = kwargs.get("action", "store"), kwargs.get("nargs"), {}
+    action, nargs = kwargs.get("action", "store"), kwargs.get("nargs")
+    more: dict[str, Any] = {}
     const = plain(kwargs.get("const"))
     const = const if isinstance(const, (str, int, float)) and const is not True else None
     if isinstance(action, Ext):

@@ -8,45 +8,28 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import _ast_calls as calls
-from ._ast_source import Bound, Module, Sources, imported
-from ._ast_values import NONE, UNION, UNKNOWN, Class, Ext, Field, Function, Made, Member, Method, Package, Scope, Sub
+from . import _ast_nodes as nodes
+from . import _ast_plain as plain
+from ._ast_source import Bound, Module, Sources
+from ._ast_values import UNKNOWN, Class, Ext, Field, Function, Made, Member, Method, Package, Return, Scope, Spent, Sub
 
-STEPS = 600_000  # nodes; the largest table (vllm 0.33.0) takes about 60,000
+STEPS = 600_000  # nodes; the largest table (vllm 0.33.0) takes about 60,000  # nodes; the largest table (vllm 0.33.0) takes about 60,000
 DEPTH = 40
-TOLD = frozenset(("help", "description", "metavar", "epilog", "usage"))  # texts for people: not looked at
+
 Hook = Callable[["Evaluator", list[Any], dict[str, Any]], Any]
-
-
-class Spent(Exception):
-    """The source asks for more than it may."""
-
-
-class Stop(Exception):
-    """The code has come to where its parser is used: all its arguments are known."""
-
-
-class _Return(Exception):
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-class _Continue(Exception):
-    pass
-
-
-class _Break(Exception):
-    pass
 
 
 class Evaluator:
     """`hooks`: what a call of a function of that name gives instead of what its body says; `outside`: what names outside the
     package stand for. `maybe`: whether the code being followed stands behind a test that cannot be told."""
 
-    def __init__(self, sources: Sources, hooks: dict[str, Hook], outside: dict[str, Any], seconds: float = 4.0) -> None:
+    def __init__(
+        self, sources: Sources, hooks: Mapping[str, Hook], outside: Mapping[str, Any], seconds: float = 4.0
+    ) -> None:
         self.sources = sources
         self.hooks = hooks
         self.outside = outside
@@ -90,7 +73,7 @@ class Evaluator:
             if bound and sure is None:
                 value = UNKNOWN
                 continue
-            value, bound = self._bound(b, name, found), True
+            value, bound = self.bound(b, name, found), True
             self._names[(module, name)] = value
         if bound:
             return value
@@ -122,7 +105,8 @@ class Evaluator:
         finally:
             self.maybe -= maybe
 
-    def _bound(self, b: Bound, name: str, module: Module) -> Any:
+    def bound(self, b: Bound, name: str, module: Module) -> Any:
+        """What one statement gives a name."""
         scope = Scope(module)
         node = b.node
         if b.kind == "class":
@@ -130,17 +114,18 @@ class Evaluator:
         if b.kind == "def":
             return Function(node, scope)  # type: ignore[arg-type]
         if b.kind in ("import", "from"):
-            return self._imported(b)
+            return self.imported(b)
         if isinstance(node, ast.AnnAssign):
             return UNKNOWN if node.value is None else self.eval(node.value, scope)
         assert isinstance(node, ast.Assign)
         value = self.eval(node.value, scope)
         for target in node.targets:
             if not isinstance(target, ast.Name):
-                self._assign(target, value, scope)
+                self.assign(target, value, scope)
         return scope.names.get(name, value)
 
-    def _imported(self, b: Bound) -> Any:
+    def imported(self, b: Bound) -> Any:
+        """What an import gives a name."""
         if b.kind == "import":
             if b.source in self.outside:
                 return self.outside[b.source]
@@ -158,7 +143,7 @@ class Evaluator:
         self._steps += 1
         if self._steps > STEPS or (self._steps & 1023 == 0 and time.monotonic() > self._until):
             raise Spent
-        return _EVAL.get(type(node), _unknown)(self, node, scope)
+        return nodes.EVAL.get(type(node), nodes.unknown)(self, node, scope)
 
     def truth(self, value: Any) -> bool | None:
         """None: it cannot be told."""
@@ -170,11 +155,12 @@ class Evaluator:
             return None
         return bool(value)
 
-    def _display(self, nodes: list[ast.expr], scope: Scope) -> list[Any] | None:
+    def display(self, parts: list[ast.expr], scope: Scope) -> list[Any] | None:
+        """The items of a display; None where a starred one is not told."""
         made: list[Any] = []
-        for n in nodes:
+        for n in parts:
             if isinstance(n, ast.Starred):
-                part = calls.items(self, self.eval(n.value, scope))
+                part = plain.items(self, self.eval(n.value, scope))
                 if part is None:
                     return None
                 made += part
@@ -196,7 +182,7 @@ class Evaluator:
             return value.kwargs[name] if name in value.kwargs else self.member(value.of, name, value)
         if isinstance(value, calls.Super):
             return self.member(value.of, name, value.bound, after=value.owner)
-        if type(value) in calls.PLAIN or hasattr(value, "call_method"):
+        if type(value) in plain.PLAIN or hasattr(value, "call_method"):
             return Method(value, name)
         return UNKNOWN
 
@@ -274,9 +260,8 @@ class Evaluator:
         for c in reversed(self.lineage(of)):
             for node in c.node.body:
                 if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                    kind = node.annotation.value if isinstance(node.annotation, ast.Subscript) else node.annotation
-                    kind = kind.attr if isinstance(kind, ast.Attribute) else getattr(kind, "id", "")
-                    if kind not in ("ClassVar", "InitVar"):
+                    said = node.annotation.value if isinstance(node.annotation, ast.Subscript) else node.annotation
+                    if getattr(said, "attr", getattr(said, "id", "")) not in ("ClassVar", "InitVar"):
                         found[node.target.id] = Field(node.target.id, node.annotation, node.value, self.inside(c))
         return list(found.values())
 
@@ -311,7 +296,7 @@ class Evaluator:
                 return self.eval(function.node.body, scope)
             self.run(function.node.body, scope)
             value = None
-        except _Return as r:
+        except Return as r:
             value = r.value
         finally:
             self._depth -= 1
@@ -323,330 +308,20 @@ class Evaluator:
         """Follow statements."""
         for node in body:
             self._steps += 1
-            _RUN.get(type(node), _nothing)(self, node, scope)
+            nodes.RUN.get(type(node), nodes.nothing)(self, node, scope)
 
-    def _assign(self, target: ast.expr, value: Any, scope: Scope) -> None:
+    def assign(self, target: ast.expr, value: Any, scope: Scope) -> None:
+        """`target = value`."""
         if isinstance(target, ast.Name):
             if self.maybe and target.id in scope.names and scope.names[target.id] is not value:
                 value = UNKNOWN
             scope.names[target.id] = value
         elif isinstance(target, (ast.Tuple, ast.List)):
-            parts = calls.items(self, value)
+            parts = plain.items(self, value)
             whole = parts is not None and len(parts) == len(target.elts)
             for i, t in enumerate(target.elts):
-                self._assign(t, parts[i] if whole and parts is not None else UNKNOWN, scope)
+                self.assign(t, parts[i] if whole and parts is not None else UNKNOWN, scope)
         elif isinstance(target, ast.Subscript):
             of = self.eval(target.value, scope)
             key = self.eval(target.slice, scope)
-            calls.put(self, of, key, value)
-
-
-def _unknown(ev: Evaluator, node: ast.expr, scope: Scope) -> Any:
-    return UNKNOWN
-
-
-def _nothing(ev: Evaluator, node: ast.stmt, scope: Scope) -> None:
-    return None
-
-
-def _name(ev: Evaluator, node: ast.Name, scope: Scope) -> Any:
-    held, value = scope.find(node.id)
-    if held:
-        return value
-    if node.id in scope.module.bindings or scope.module.stars:
-        value = ev.name(scope.module.name, node.id)
-        if value is not UNKNOWN or node.id in scope.module.bindings:
-            return value
-    return Ext(node.id) if node.id in calls.BUILTINS else UNKNOWN
-
-
-def _call(ev: Evaluator, node: ast.Call, scope: Scope) -> Any:
-    if isinstance(node.func, ast.Name) and node.func.id == "super" and scope.owner is not None and not node.args:
-        return calls.super_of(scope)
-    function = ev.eval(node.func, scope)
-    args = ev._display(node.args, scope)
-    kwargs: dict[str, Any] = {}
-    for k in node.keywords:
-        if k.arg in TOLD:
-            kwargs[k.arg] = ""
-            continue
-        value = ev.eval(k.value, scope)
-        if k.arg is not None:
-            kwargs[k.arg] = value
-        elif isinstance(value, dict) and all(isinstance(n, str) for n in value):
-            kwargs.update(value)
-        else:
-            kwargs["**"] = UNKNOWN
-    where = f"{scope.module.path}:{node.lineno}"
-    if args is None:
-        kwargs["*"] = UNKNOWN
-    return ev.call(function, args or [], kwargs, where)
-
-
-def _dict(ev: Evaluator, node: ast.Dict, scope: Scope) -> Any:
-    made: dict[Any, Any] = {}
-    for k, v in zip(node.keys, node.values, strict=True):
-        if k is None:
-            part = ev.eval(v, scope)
-            if not isinstance(part, dict):
-                return UNKNOWN
-            made.update(part)
-            continue
-        key = ev.eval(k, scope)
-        if not calls.key(key):
-            return UNKNOWN
-        # A registry's values are classes of other modules: those need not be read to know its names.
-        lazy = isinstance(v, (ast.Name, ast.Attribute)) and len(node.keys) > 8
-        made[key] = UNKNOWN if lazy else ev.eval(v, scope)
-    return made
-
-
-def _subscript(ev: Evaluator, node: ast.Subscript, scope: Scope) -> Any:
-    of = ev.eval(node.value, scope)
-    if isinstance(of, (Ext, Class)) or isinstance(of, Sub):
-        if isinstance(of, Class) and ev.enumeration(of):
-            return ev.member(of, str(ev.eval(node.slice, scope)), of)
-        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        return Sub(of, tuple(ev._display(parts, scope) or ()))
-    if isinstance(node.slice, ast.Slice):
-        return calls.sliced(ev, of, node.slice, scope)
-    return calls.got(of, ev.eval(node.slice, scope))
-
-
-def _ifexp(ev: Evaluator, node: ast.IfExp, scope: Scope) -> Any:
-    told = ev.truth(ev.eval(node.test, scope))
-    if told is None:
-        return UNKNOWN
-    return ev.eval(node.body if told else node.orelse, scope)
-
-
-def _boolop(ev: Evaluator, node: ast.BoolOp, scope: Scope) -> Any:
-    stops = isinstance(node.op, ast.Or)
-    value: Any = UNKNOWN
-    open_ = False
-    for part in node.values:
-        value = ev.eval(part, scope)
-        told = ev.truth(value)
-        if told is None:
-            open_ = True
-        elif told is stops:
-            return UNKNOWN if open_ and not isinstance(value, bool) else value
-    return UNKNOWN if open_ else value
-
-
-def _unary(ev: Evaluator, node: ast.UnaryOp, scope: Scope) -> Any:
-    value = ev.eval(node.operand, scope)
-    if isinstance(node.op, ast.Not):
-        told = ev.truth(value)
-        return UNKNOWN if told is None else not told
-    if isinstance(value, (int, float)) and isinstance(node.op, (ast.USub, ast.UAdd)):
-        return -value if isinstance(node.op, ast.USub) else value
-    return UNKNOWN
-
-
-def _binop(ev: Evaluator, node: ast.BinOp, scope: Scope) -> Any:
-    # Texts that are put together from hundreds of pieces nest as deep.
-    left, right = ev.eval(node.left, scope), ev.eval(node.right, scope)
-    if isinstance(node.op, ast.BitOr) and not (isinstance(left, (set, dict, int)) and isinstance(right, type(left))):
-        if UNKNOWN in (left, right) and isinstance(left, (set, dict)):
-            return UNKNOWN
-        return Sub(UNION, (left, NONE if right is None else right))
-    return calls.binary(ev, node.op, left, right)
-
-
-def _joined(ev: Evaluator, node: ast.JoinedStr, scope: Scope) -> Any:
-    made = ""
-    for part in node.values:
-        value = ev.eval(part.value if isinstance(part, ast.FormattedValue) else part, scope)
-        if isinstance(value, Member):
-            value = value.value
-        if not isinstance(value, (str, int, float)) or len(made) > 10_000:
-            return UNKNOWN
-        made += str(value)
-    return made
-
-
-def _comprehension(ev: Evaluator, node: ast.expr, scope: Scope) -> Any:
-    assert isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp))
-    made: list[Any] = []
-    inner = Scope(scope.module, scope, scope.owner)
-    generators = node.generators
-
-    def one(depth: int) -> bool:
-        if depth == len(generators):
-            if isinstance(node, ast.DictComp):
-                made.append((ev.eval(node.key, inner), ev.eval(node.value, inner)))
-            else:
-                made.append(ev.eval(node.elt, inner))
-            return True
-        g = generators[depth]
-        over = calls.items(ev, ev.eval(g.iter, inner))
-        if over is None:
-            return False
-        for item in over:
-            ev._assign(g.target, item, inner)
-            tests = [ev.truth(ev.eval(t, inner)) for t in g.ifs]
-            if None in tests:
-                return False
-            if all(tests) and not one(depth + 1):
-                return False
-        return True
-
-    if not one(0):
-        return UNKNOWN
-    if isinstance(node, ast.DictComp):
-        return dict(made) if all(calls.key(k) for k, _ in made) else UNKNOWN
-    if isinstance(node, ast.SetComp):
-        return set(made) if all(map(calls.key, made)) else UNKNOWN
-    return made
-
-
-def _if(ev: Evaluator, node: ast.If, scope: Scope) -> None:
-    told = ev.truth(ev.eval(node.test, scope))
-    if told is not None:
-        ev.run(node.body if told else node.orelse, scope)
-        return
-    ev.maybe += 1
-    try:
-        for body in (node.body, node.orelse):
-            try:
-                ev.run(body, scope)
-            except _Return as r:
-                calls.returns(ev).append(r.value)
-            except (_Break, _Continue):
-                pass
-    finally:
-        ev.maybe -= 1
-
-
-def _for(ev: Evaluator, node: ast.For, scope: Scope) -> None:
-    over = calls.items(ev, ev.eval(node.iter, scope))
-    if over is None:
-        if _adds(node):
-            ev.sources.miss(f"{scope.module.path}:{node.lineno}: a loop over what is not told")
-        return
-    for item in over:
-        ev._assign(node.target, item, scope)
-        try:
-            ev.run(node.body, scope)
-        except _Continue:
-            continue
-        except _Break:
-            break
-
-
-def _adds(node: ast.AST) -> bool:
-    return any(isinstance(n, ast.Attribute) and n.attr == "add_argument" for n in ast.walk(node))
-
-
-def _while(ev: Evaluator, node: ast.While, scope: Scope) -> None:
-    if _adds(node):
-        ev.sources.miss(f"{scope.module.path}:{node.lineno}: a loop without a known end")
-
-
-def _try(ev: Evaluator, node: ast.Try, scope: Scope) -> None:
-    ev.run([*node.body, *node.orelse, *node.finalbody], scope)
-
-
-def _augmented(ev: Evaluator, node: ast.AugAssign, scope: Scope) -> None:
-    right = ev.eval(node.value, scope)
-    left = ev.eval(node.target, scope)  # type: ignore[arg-type]
-    if isinstance(left, list) and isinstance(node.op, ast.Add):
-        calls.method(ev, left, "extend", [right], {})
-        return
-    value = calls.binary(ev, node.op, left, right)
-    ev._assign(node.target, value, scope)
-
-
-def _import(ev: Evaluator, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
-    for name, bound in imported(node, scope.module.name, scope.module.package):
-        scope.names[name] = ev._imported(bound)
-
-
-def _raise(ev: Evaluator, node: ast.Raise, scope: Scope) -> None:
-    if not ev.maybe:
-        raise _Return(UNKNOWN)
-
-
-def _delete(ev: Evaluator, node: ast.Delete, scope: Scope) -> None:
-    for t in node.targets:
-        if isinstance(t, ast.Subscript):
-            calls.method(ev, ev.eval(t.value, scope), "pop", [ev.eval(t.slice, scope), None], {})
-
-
-def _assigned(ev: Evaluator, node: ast.Assign, scope: Scope) -> None:
-    value = ev.eval(node.value, scope)
-    for t in node.targets:
-        ev._assign(t, value, scope)
-
-
-def _annotated(ev: Evaluator, node: ast.AnnAssign, scope: Scope) -> None:
-    if node.value is not None:
-        ev._assign(node.target, ev.eval(node.value, scope), scope)
-
-
-def _return(ev: Evaluator, node: ast.Return, scope: Scope) -> None:
-    raise _Return(None if node.value is None else ev.eval(node.value, scope))
-
-
-def _break(ev: Evaluator, node: ast.stmt, scope: Scope) -> None:
-    if not ev.maybe:
-        raise _Break
-
-
-def _continue(ev: Evaluator, node: ast.stmt, scope: Scope) -> None:
-    raise _Continue
-
-
-def _define(ev: Evaluator, node: ast.FunctionDef, scope: Scope) -> None:
-    scope.names[node.name] = Function(node, scope, scope.owner)
-
-
-def _walrus(ev: Evaluator, node: ast.NamedExpr, scope: Scope) -> Any:
-    value = ev.eval(node.value, scope)
-    ev._assign(node.target, value, scope)
-    return value
-
-
-_EVAL: dict[type, Any] = {
-    ast.Constant: lambda ev, n, s: n.value,
-    ast.Name: _name,
-    ast.Attribute: lambda ev, n, s: ev.attribute(ev.eval(n.value, s), n.attr),
-    ast.Call: _call,
-    ast.List: lambda ev, n, s: calls.displayed(ev, ev._display(n.elts, s), list),
-    ast.Tuple: lambda ev, n, s: calls.displayed(ev, ev._display(n.elts, s), tuple),
-    ast.Set: lambda ev, n, s: calls.displayed(ev, ev._display(n.elts, s), set),
-    ast.Dict: _dict,
-    ast.Subscript: _subscript,
-    ast.IfExp: _ifexp,
-    ast.BoolOp: _boolop,
-    ast.UnaryOp: _unary,
-    ast.BinOp: _binop,
-    ast.Compare: lambda ev, n, s: calls.compared(ev, n, s),
-    ast.JoinedStr: _joined,
-    ast.ListComp: _comprehension,
-    ast.SetComp: _comprehension,
-    ast.GeneratorExp: _comprehension,
-    ast.DictComp: _comprehension,
-    ast.Lambda: lambda ev, n, s: Function(n, s, s.owner),
-    ast.NamedExpr: _walrus,
-}
-_RUN: dict[type, Any] = {
-    ast.Expr: lambda ev, n, s: ev.eval(n.value, s),
-    ast.Assign: _assigned,
-    ast.AnnAssign: _annotated,
-    ast.AugAssign: _augmented,
-    ast.If: _if,
-    ast.For: _for,
-    ast.While: _while,
-    ast.Try: _try,
-    ast.With: lambda ev, n, s: ev.run(n.body, s),
-    ast.Return: _return,
-    ast.Raise: _raise,
-    ast.Delete: _delete,
-    ast.Import: _import,
-    ast.ImportFrom: _import,
-    ast.FunctionDef: _define,
-    ast.Break: _break,
-    ast.Continue: _continue,
-}
+            plain.put(self, of, key, value)

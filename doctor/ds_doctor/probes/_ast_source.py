@@ -79,7 +79,11 @@ class Module:
 
     def _changed(self, node: ast.Expr, guards: tuple[tuple[ast.expr, bool], ...]) -> None:
         call = node.value
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+        if (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and isinstance(call.func.value, ast.Name)
+        ):
             self._add(call.func.value.id, Bound("change", node, guards))
 
     def _add(self, name: str, bound: Bound) -> None:
@@ -160,7 +164,9 @@ class Sources:
                 break
             try:
                 data = self.read(path)
-                with warnings.catch_warnings():  # an invalid escape in somebody else's string is not our user's business
+                with (
+                    warnings.catch_warnings()
+                ):  # an invalid escape in somebody else's string is not our user's business
                     warnings.simplefilter("ignore")
                     tree = ast.parse(data)  # of bytes: a coding line is heeded
                 return Module(name, path, package, data.decode("utf-8", "replace"), tree)

@@ -22,6 +22,30 @@ class Unknown:
 UNKNOWN = Unknown()
 
 
+class Spent(Exception):
+    """The source asks for more than it may."""
+
+
+class Stop(Exception):
+    """The code has come to where its parser is used: all its arguments are known."""
+
+
+class Return(Exception):
+    """A function that is followed returns."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+
+class Break(Exception):
+    """A loop that is followed ends."""
+
+
+class Continue(Exception):
+    """A loop that is followed goes on with its next item."""
+
+
 class Ext(NamedTuple):
     """A name outside the package: `json.loads`, `typing.Literal`, the built-in `int`."""
 

@@ -87,7 +87,7 @@ def version(host: Host, engine: str, folder: str, sites: tuple[str, ...]) -> str
         except Trouble:
             continue
         for name in names:
-            stem, dot, ending = name.rpartition(".")
+            stem, _, ending = name.rpartition(".")
             if ending == "dist-info" and stem.lower().startswith(engine + "-"):
                 return stem[len(engine) + 1 :]
     for file in ("_version.py", "version.py"):

@@ -24,14 +24,9 @@ def merged(tables: dict[str, list[Flag]]) -> tuple[Flag, ...]:
     """Entry -> its flags: a flag that every entry has alike says nothing of entries, another one names its own."""
     if not tables:
         return ()
-    where: dict[Flag, list[str]] = {}
-    keyed: dict[bytes, Flag] = {}
+    keyed: dict[bytes, tuple[Flag, list[str]]] = {}
     for entry, flags in tables.items():
         for f in flags:
-            one = keyed.setdefault(msgspec.json.encode(f), f)
-            where.setdefault(id(one), []).append(entry)  # type: ignore[call-overload]
-    made = []
-    for one in keyed.values():
-        entries = where[id(one)]  # type: ignore[index]
-        made.append(one if len(entries) == len(tables) else msgspec.structs.replace(one, entries=tuple(entries)))
-    return tuple(made)
+            keyed.setdefault(msgspec.json.encode(f), (f, []))[1].append(entry)
+    every = len(tables)
+    return tuple(f if len(e) == every else msgspec.structs.replace(f, entries=tuple(e)) for f, e in keyed.values())

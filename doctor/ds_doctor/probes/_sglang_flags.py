@@ -11,9 +11,9 @@ from typing import Any
 from ..api import Host
 from . import _ast_calls as calls
 from ._argparse_flags import Parser
-from ._ast_eval import Evaluator, Spent, Stop
+from ._ast_eval import Evaluator
 from ._ast_source import Sources
-from ._ast_values import UNKNOWN, Class, Ext, Field, Function, Made, Sub, is_hint, literals
+from ._ast_values import UNKNOWN, Class, Ext, Field, Function, Made, Spent, Stop, Sub, is_hint, literals
 from ._engine_table import Read, merged
 
 SERVE, MODULE = "sglang serve", "sglang.launch_server"
@@ -94,14 +94,14 @@ def _own(ev: Evaluator, args: list[Any], kwargs: dict[str, Any]) -> Any:
     module = ev.sources.module(ARGUMENTS)
     bound = [] if module is None or not args else module.bindings.get(str(args[0]), [])
     classes = [b for b in bound if b.kind == "class"]
-    return ev._bound(classes[0], str(args[0]), module) if classes and module is not None else UNKNOWN
+    return ev.bound(classes[0], str(args[0]), module) if classes and module is not None else UNKNOWN
 
 
 def _server_args(ev: Evaluator) -> tuple[list[Field], list[Class]]:
     """(the fields of ServerArgs in their order, the classes that declare them)."""
     module = ev.sources.module(ARGUMENTS)
     bound = [] if module is None else [b for b in module.bindings.get("ServerArgs", ()) if b.kind == "class"]
-    own = [ev._bound(b, "ServerArgs", module) for b in bound if module is not None]
+    own = [ev.bound(b, "ServerArgs", module) for b in bound if module is not None]
     parts = ev.name(ARGUMENTS, "_INPUT_NAMESPACES")
     classes = [c for c in parts if isinstance(c, Class)] if isinstance(parts, list) else []
     if isinstance(parts, list) and len(classes) < len(parts):
@@ -163,7 +163,9 @@ def _argument(ev: Evaluator, parser: Parser, f: Field, hint: Any, said: dict[str
         kwargs["default"] = calls.default_of(ev, ev.eval(f.default, f.scope))
     if said.get("action") is not None:
         more = said.get("action_kwargs") or {}
-        parser.add(ev, names, {**kwargs, "action": said["action"], **(more if isinstance(more, dict) else {"**": UNKNOWN})})
+        parser.add(
+            ev, names, {**kwargs, "action": said["action"], **(more if isinstance(more, dict) else {"**": UNKNOWN})}
+        )
         return
     if said.get("const") is not None:
         kwargs["const"] = said["const"]

@@ -12,9 +12,9 @@ from typing import Any
 
 from ..api import Host, Trouble
 from ._argparse_flags import Parser, optional, parsed
-from ._ast_eval import Evaluator, Spent, Stop
+from ._ast_eval import Evaluator
 from ._ast_source import Sources
-from ._ast_values import UNKNOWN, Class, Ext, Function, Made, Scope, hints, is_hint, literals
+from ._ast_values import UNKNOWN, Class, Ext, Function, Made, Scope, Spent, Stop, hints, is_hint, literals
 from ._engine_table import Read, merged
 from ._vllm_kwargs import Kwargs, get_field
 
@@ -82,7 +82,7 @@ def _evaluator(sources: Sources, parsers: list[Parser]) -> Evaluator:
         return None
 
     way["paired"] = "class EnableDisableAction" in _utilities(sources)
-    hooks = {
+    hooks: dict[str, Any] = {
         "get_kwargs": get_kwargs,
         "get_field": get_field,
         "optional_type": optional,
@@ -192,7 +192,9 @@ def _names(ev: Evaluator) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
                 "vllm.platforms.interface._Backend",
             ),
         ),
-        "speculative-method": _listed(ev, ("vllm.config.speculative.SpeculativeMethod", "vllm.config.SpeculativeMethod")),
+        "speculative-method": _listed(
+            ev, ("vllm.config.speculative.SpeculativeMethod", "vllm.config.SpeculativeMethod")
+        ),
         "tokenizer-mode": _listed(ev, ("vllm.config.model.TokenizerMode", "vllm.config.TokenizerMode")),
     }
     whole = {topic: names for topic, names in found.items() if names}

@@ -147,10 +147,21 @@ class Kwargs:
         if self.own_words and any(m.name == "from_cli" for m in methods):
             return Conversion("function", cls.name)  # takes more than JSON: `-O 3`
         # What is rewritten before it is looked at, and what is taken under another name, nobody can tell here.
-        rewritten = any("mode='before'" in ast.unparse(d) and "model_validator" in ast.unparse(d) for m in methods for d in m.decorator_list)
+        rewritten = any(
+            "mode='before'" in ast.unparse(d) and "model_validator" in ast.unparse(d)
+            for m in methods
+            for d in m.decorator_list
+        )
         closed = self.forbids and "extra" not in said and not rewritten
-        names = [n.target.id for c in self.ev.lineage(cls) for n in c.node.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
-        aliased = any("alias" in ast.unparse(n) for c in self.ev.lineage(cls) for n in c.node.body if isinstance(n, ast.AnnAssign))
+        names = [
+            n.target.id
+            for c in self.ev.lineage(cls)
+            for n in c.node.body
+            if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)
+        ]
+        aliased = any(
+            "alias" in ast.unparse(n) for c in self.ev.lineage(cls) for n in c.node.body if isinstance(n, ast.AnnAssign)
+        )
         return Conversion("config", cls.name, keys=tuple(dict.fromkeys(names)) if closed and not aliased else None)
 
     def _without_dicts(self, hint: Any) -> Any:

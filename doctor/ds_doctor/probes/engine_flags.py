@@ -90,7 +90,7 @@ class EngineFlags(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 @probe
 def engine_flags(host: Host) -> EngineFlags:
     """Absent: no command, none of an engine, one inside a container, or the engine is not installed in its Python."""
-    if not host.asked.command:
+    if not host.asked.command and host.asked.launch is None:
         raise Absent("no-command")
     from . import _engine_source
 
