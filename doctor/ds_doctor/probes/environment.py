@@ -56,7 +56,9 @@ def parse(env: dict[str, str]) -> dict[str, str]:
 
 
 def _secret(name: str) -> bool:
-    return any(word in name.upper().replace("-", "_") for word in SECRET)
+    """Whether the value of a variable or flag is a secret. Of a flag only the end tells: --max-num-batched-tokens is none."""
+    upper = name.upper().replace("-", "_")
+    return upper.endswith(SECRET) if name.startswith("-") else any(word in upper for word in SECRET)
 
 
 def _value(name: str, text: str) -> str:
