@@ -17,6 +17,8 @@ def sparse_attention(v: View) -> Refusals:
             said = "DSA DCP requires --speculative-eagle-topk 1."
             yield no("dsa-dcp", said, "dcp_size", "speculative_eagle_topk")
     v.declare(page_size=64)
+    if not (v.attention_backend or v.prefill_attention_backend or v.decode_attention_backend):
+        v.declare(attention_backend="dsa")
 
 
 def deepseek_v4(v: View) -> Refusals:

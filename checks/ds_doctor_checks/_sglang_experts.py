@@ -42,7 +42,9 @@ def experts(v: View) -> Refusals:
         yield bad("moe-runner-ep", said, "moe_runner_backend", "ep_size")
     if runner == "cutlass" and quantization in ("fp8", "mxfp8") and v.ep_size != 1:
         yield bad("moe-runner-ep", "FP8/MXFP8 Cutlass MoE is only supported with ep_size == 1", *about, "ep_size")
-    if quantization is None or quantization == "unquant":
+    if quantization in (None, "unquant"):
+        if runner == "flashinfer_cutedsl" and v.model.plain:
+            yield bad("moe-runner-quantization", f"Invalid quantization 'None'. \n{_CUTEDSL}", *about)
         return
     allowed, said = _RUNNERS.get(runner, (None, ""))
     if (
@@ -50,12 +52,15 @@ def experts(v: View) -> Refusals:
         and quantization not in ("modelopt_fp4", "modelopt_mixed", "nvfp4_online")
         and v.model.known
     ):
-        said = "FlashInfer CuteDSL MOE currently supports only: 'modelopt_fp4', 'modelopt_mixed' (with NVFP4 MoE layers), 'nvfp4_online', or hybrid NVFP4 models."
-        allowed = ()
+        allowed, said = (), _CUTEDSL
     if allowed is not None and quantization not in allowed:
         yield bad("moe-runner-quantization", f"Invalid quantization '{quantization}'. \n{said}", *about)
 
 
+_CUTEDSL = (
+    "FlashInfer CuteDSL MOE currently supports only: 'modelopt_fp4', 'modelopt_mixed' (with NVFP4 MoE layers), "
+    "'nvfp4_online', or hybrid NVFP4 models."
+)
 _TRTLLM = (
     ("modelopt_fp4", "nvfp4_online", "fp8", "mxfp8", "modelopt_fp8", "modelopt_mixed", "compressed-tensors"),
     "FlashInfer TRTLLM MOE supports only: 'modelopt_fp4', 'nvfp4_online', 'fp8', 'modelopt_fp8', 'modelopt_mixed', "

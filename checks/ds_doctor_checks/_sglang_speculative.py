@@ -139,13 +139,9 @@ def _dspark(v: View) -> Refusals:
             about,
             "pp_size",
         )
-    # DeepSeek-V4.1 brings its draft along; of other models nobody here sees the files.
-    own = v.model.model_type == "deepseek_v41"
-    if (
-        v.speculative_draft_model_path is None
-        and not own
-        and v.model.model_type in ("qwen3", "llama", "mistral", "qwen2", "gpt_oss")
-    ):
+    # DeepSeek-V4 may bring its draft along; the other well-known repositories have none.
+    own = v.model.architecture == "DeepseekV4ForCausalLM"
+    if v.speculative_draft_model_path is None and v.model.known and not own:
         said = "DSpark dense speculative decoding requires setting --speculative-draft-model-path."
         yield no("draft-missing", said, about, "speculative_draft_model_path")
     block, tokens = v.speculative_dspark_block_size, v.speculative_num_draft_tokens
