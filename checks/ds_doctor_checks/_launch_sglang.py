@@ -36,6 +36,8 @@ def _environment(launch: Launch, environment: Environment | None) -> dict[str, s
 
 def _capability(launch: Launch, environment: Environment | None, nvml: Nvml | None) -> tuple[int, int] | None:
     """The compute capability of the GPUs that the engine would see; None: not known, or they differ."""
+    if nvml is None:
+        return None
     from ._arch import capability
     from ._workers import visible_gpus
 
@@ -73,7 +75,7 @@ def refused(
         return
     if made.config is not None:
         raise Undecided("launch-sglang-config-file", path=made.config)
-    words = table("sglang_refusals")["words"]
+    words = table("sglang_refusals")["words"] if all_of_them else {}
     for n, refusal in enumerate(all_of_them, 1):
         flags = [names.of(d) for d in refusal.about]
         yield found(
@@ -96,17 +98,15 @@ def dying(launch: Launch, installed: EngineFlags | None, environment: Environmen
     made = _made(launch, installed)
     view: View = view_of(made, _environment(launch, environment))
     names = _Names(launch, installed, made)
-    words = table("sglang_refusals")["later"]
     for worry in worries(view):
-        flag = names.of(worry.dest)
-        yield found("launch-sglang-dies-later", on=flag, flag=flag, value=worry.value, words=words[worry.words])
+        flag, words = names.of(worry.dest), table("sglang_refusals")["later"][worry.words]
+        yield found("launch-sglang-dies-later", on=flag, flag=flag, value=worry.value, words=words)
 
 
 def silently_replaced(launch: Launch, installed: EngineFlags | None, environment: Environment | None) -> Findings:
     made = _made(launch, installed)
     view: View = view_of(made, _environment(launch, environment))
     names = _Names(launch, installed, made)
-    words = table("sglang_refusals")["replaced"]
     for r in replaced(view):
-        flag = names.of(r.dest)
-        yield found("launch-sglang-replaced", on=flag, flag=flag, value=r.value, now=r.now, words=words[r.words])
+        flag, words = names.of(r.dest), table("sglang_refusals")["replaced"][r.words]
+        yield found("launch-sglang-replaced", on=flag, flag=flag, value=r.value, now=r.now, words=words)
