@@ -5,15 +5,16 @@ from __future__ import annotations
 from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, undecided
 from ds_doctor.probes.engine_flags import EngineFlags
 from ds_doctor.probes.environment import Environment
-from ds_doctor.probes.launch import Launch
+from ds_doctor.probes.launch import Deployment, Launch
 from ds_doctor.probes.ports import Ports
 
 FAMILY = "launch"
 
 
 def _in_own_network(launch: Launch) -> bool:
-    """Whether the engine would have a network of its own, whose ports are not the host's."""
-    return launch.container is not None and launch.container.network != "host"
+    """Whether the engine would have a network of its own, whose ports are not this host's. A pod may run elsewhere."""
+    container = launch.container
+    return container is not None and (container.network != "host" or container.program == "kubernetes")
 
 
 def _need_engine(launch: Launch) -> None:
@@ -23,19 +24,30 @@ def _need_engine(launch: Launch) -> None:
 
 @check("launch-port-taken", "launch-port-shared")
 def ports_are_free(
-    launch: Launch, ports: Ports, flags: EngineFlags | None, environment: Environment | None
+    launch: Launch,
+    ports: Ports,
+    flags: EngineFlags | None,
+    environment: Environment | None,
+    deployment: Deployment | None,
 ) -> Findings:
     from . import _ports
     from ._environment import variables
     from ._options import options
 
     _need_engine(launch)
-    if _in_own_network(launch):
-        raise NotApplicable("container-has-own-ports")
     o = options(launch, flags)
-    for want in _ports.wants(launch, o, variables(environment, launch)):
+    if _in_own_network(launch):
+        wants = _ports.published(launch.container) if launch.container else []
+        if not wants:
+            raise NotApplicable("container-has-own-ports")
+    else:
+        wants = _ports.wants(launch, o, variables(environment, launch))
+    for want in wants:
         socket, maybe = _ports.first_blocking(want, ports.listening)
-        if socket is not None:
+        if socket is not None and deployment is not None and deployment.kind in ("compose", "systemd"):
+            # What holds it may be this very service, which starts anew.
+            yield undecided("launch-port-taken", "port-maybe-own", what=want.what, port=want.port, by=_ports.by(socket))
+        elif socket is not None:
             rule = "launch-port-shared" if want.http and _ports.shares(socket, o) else "launch-port-taken"
             yield found(
                 rule, on=want.what, what=want.what, port=want.port, by=_ports.by(socket), address=socket.address
