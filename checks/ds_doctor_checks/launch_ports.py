@@ -68,7 +68,9 @@ def ports_differ_from_each_other(
     given = variables(environment, launch)
     seen: list[_ports.Want] = []
     for want in _ports.wants(launch, options(launch, flags), given):
-        other = next((w for w in seen if _ports.overlap(w, want)), None)
+        # SGLang itself refuses --grpc-port at --port; another rule tells that.
+        told = launch.engine == "sglang" and want.what == "--grpc-port"
+        other = next((w for w in seen if _ports.overlap(w, want) and not (told and w.http)), None)
         if other is not None:
             yield found("launch-ports-equal", on=want.what, port=want.port, one=other.what, two=want.what)
         seen.append(want)

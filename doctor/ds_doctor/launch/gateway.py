@@ -13,37 +13,17 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from .documents import documents, mapping, maps, text
 from .problem import Problem
+from .structs import Gateway
 
 MOST = 200  # routes of one file
+_ROUTES = re.compile(
+    r"\b(?:kind[\"']?\s*:\s*[\"']?(?:Ingress|BackendConfig|GCPBackendPolicy|HTTPRoute|VirtualService|ServersTransport)\b"
+    r"|static_resources|virtual_hosts)"
+)
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "M": 2592000, "y": 31536000}
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-
-
-class Gateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One route to a server behind a gateway.
-
-    `kind`: nginx, ingress-nginx, alb, haproxy, gke, gateway-api, istio, envoy, traefik. `where`: the place in the file.
-    `timeout_s`: None: none, or not known. `whole`: it counts for the whole request, else between two pieces of the answer.
-    `setting`: what sets it; `default`: the file does not, and this is the program's own. `buffers`: the answer is collected
-    before it is passed on. `body_bytes`: the largest request, None: no limit known; `body_setting`, `body_default` likewise.
-    `ports`: of the servers behind it, as far as they are named.
-    """
-
-    kind: str
-    where: str
-    setting: str
-    timeout_s: float | None = None
-    whole: bool = False
-    default: bool = False
-    buffers: bool = False
-    body_bytes: int | None = None
-    body_setting: str | None = None
-    body_default: bool = False
-    ports: tuple[int, ...] = ()
 
 
 def read(data: str, name: str) -> tuple[Gateway, ...]:
@@ -53,7 +33,7 @@ def read(data: str, name: str) -> tuple[Gateway, ...]:
         return tuple(_nginx(data))[:MOST]
     if re.search(r"^\s*(?:backend|defaults|listen)\b", data, re.M) and re.search(r"^\s*server\s+\S+\s+\S+", data, re.M):
         return tuple(_haproxy(data))[:MOST]
-    if ending in ("yml", "yaml", "json") or re.search(r"^(?:apiVersion|static_resources|http)\s*:", data, re.M):
+    if _ROUTES.search(data):
         try:
             return tuple(g for d in documents(data) for g in _document(d))[:MOST]
         except (Problem, RecursionError):
@@ -83,7 +63,9 @@ def size(word: str | None) -> int | None:
     return int(m[1]) * _SIZES[m[2].lower()] if m else None
 
 
-_TOKEN = re.compile(r"""\s+|\#[^\n]*|([{};])|("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|(?:\$\{[^}\s]*\}|[^\s{};"'#])(?:\$\{[^}\s]*\}|[^\s{};])*)""")
+_TOKEN = re.compile(
+    r"""\s+|\#[^\n]*|([{};])|("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|(?:\$\{[^}\s]*\}|[^\s{};"'#])(?:\$\{[^}\s]*\}|[^\s{};])*)"""
+)
 
 
 class _Block:
@@ -104,7 +86,9 @@ class _Block:
 def _blocks(data: str) -> list[_Block]:
     """The blocks of the file, outermost first. Braces that do not match are taken as far as they go."""
     current = _Block([], 1, None)
-    every, words, at, line = [current], [], 0, 1
+    every: list[_Block] = [current]
+    words: list[str] = []
+    at, line = 0, 1
     start = 1
     while at < len(data):
         m = _TOKEN.match(data, at)
@@ -172,7 +156,17 @@ def _haproxy(data: str) -> Iterator[Gateway]:
         words = raw.partition("#")[0].split()
         if not words:
             continue
-        if words[0] in ("global", "defaults", "frontend", "backend", "listen", "userlist", "resolvers", "peers", "cache"):
+        if words[0] in (
+            "global",
+            "defaults",
+            "frontend",
+            "backend",
+            "listen",
+            "userlist",
+            "resolvers",
+            "peers",
+            "cache",
+        ):
             said = defaults if words[0] == "defaults" else {}
             if words[0] in ("backend", "listen"):
                 sections.append((" ".join(words[:2]), number, said, []))
@@ -273,7 +267,12 @@ def _gke(value: dict[str, Any], where: str) -> Iterator[Gateway]:
     given = text(spec.get("timeoutSec")) or text(mapping(spec.get("default")).get("timeoutSec"))
     setting = "spec.timeoutSec" if text(value.get("kind")) == "BackendConfig" else "spec.default.timeoutSec"
     yield Gateway(
-        kind="gke", where=where, setting=setting, timeout_s=seconds(given) if given else 30, whole=True, default=given is None
+        kind="gke",
+        where=where,
+        setting=setting,
+        timeout_s=seconds(given) if given else 30,
+        whole=True,
+        default=given is None,
     )
 
 
