@@ -166,6 +166,15 @@ def _sglang(o: Options, given: dict[str, Variable]) -> Iterator[Want]:
         yield Want(what="--gated-launch-port", port=gate)
 
 
+def data_parallel_head(o: Options) -> tuple[str, int] | None:
+    """(the address, the engines) where this is the node that the engines of other nodes report to: vLLM binds it there."""
+    size, local = _number(o.get("data_parallel_size")) or 1, _number(o.get("data_parallel_size_local"))
+    address = o.get("data_parallel_address")
+    if o.get("headless") or not address or local is None or local >= size:
+        return None
+    return str(address), size
+
+
 def published(container: Container) -> list[Want]:
     """The ports of this host that a container's runtime opens for it."""
     if container.program == "kubernetes" or container.running:

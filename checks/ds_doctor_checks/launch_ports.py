@@ -142,10 +142,13 @@ def nodes_meet_at_the_first(launch: Launch, ports: Ports | None, flags: EngineFl
     _need_engine(launch)
     o = options(launch, flags)
     nodes, rank = o.get("nnodes"), o.get("node_rank")
-    if not isinstance(nodes, int) or nodes < 2:
+    nodes, rank = nodes if isinstance(nodes, int) else 1, rank if isinstance(rank, int) else 0
+    remote = _ports.data_parallel_head(o) if launch.engine == "vllm" else None
+    if remote is not None and nodes < 2:
+        what, host, nodes = "--data-parallel-address", *remote
+    elif nodes < 2 or o.get("distributed_executor_backend") == "ray":
         raise NotApplicable("one-node")
-    rank = rank if isinstance(rank, int) else 0
-    if launch.engine == "vllm":
+    elif launch.engine == "vllm":
         what, host = "--master-addr", str(o.get("master_addr") or "127.0.0.1")
     else:
         given = o.get("dist_init_addr")
