@@ -112,6 +112,14 @@ def test_explain_never_touches_the_host(path: Path) -> None:
     assert own(iter(names)) <= {"catalogue", "compiled", "explain", "model", "pattern"}
 
 
+@pytest.mark.parametrize("path", files(DOCTOR / "memory"), ids=lambda p: p.name)
+def test_the_arithmetic_of_memory_touches_nothing(path: Path) -> None:
+    names = list(imports(path))
+    allowed = {"os"} if path.name == "_data.py" else set()  # reads the tables of its own package
+    assert not {n.split(".")[0] for n in names} & TOUCHES - allowed
+    assert own(iter(names)) <= {"memory"}
+
+
 def test_the_model_holds_no_io() -> None:
     assert not {n.split(".")[0] for n in imports(DOCTOR / "model.py")} & TOUCHES
 

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -26,6 +26,7 @@ from .profile import Profile
 
 READ_LIMIT = 4 << 20  # bytes; a configuration file beyond this is not one
 NAMES_LIMIT = 200_000  # entries of one folder
+T = TypeVar("T")
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,6 +142,8 @@ class Host:
         self._asked = asked or Asked()
         self._env: Mapping[str, str] = dict(os.environ) if env is None else dict(env)
         self.deadline = time.monotonic() + 20.0  # when an answer is of no use any more; the engine sets it
+        self._looks: dict[Callable[[Any], Any], tuple[Any, Trouble | None]] = {}
+        self._looking = threading.RLock()
 
     @property
     def asked(self) -> Asked:
@@ -148,11 +151,19 @@ class Host:
         _note("asked")
         return self._asked
 
+    @asked.setter
+    def asked(self, asked: Asked) -> None:
+        self._asked = asked
+
     @property
     def env(self) -> Mapping[str, str]:
         """The variables that the engine would see."""
         _note("env")
         return self._env
+
+    @env.setter
+    def env(self, env: Mapping[str, str]) -> None:
+        self._env = env
 
     def time_left_s(self) -> float:
         """Seconds in which an answer is still of use."""
@@ -250,6 +261,22 @@ class Host:
             except Trouble:
                 continue
         return None
+
+    def once(self, look: Callable[[Host], T]) -> T:
+        """What `look` gives for this host, or its Trouble: looked once, however many probes ask for it."""
+        _note("asked")  # a second probe looks at nothing itself, and depends on the same
+        _note("env")
+        with self._looking:
+            if look not in self._looks:
+                try:
+                    self._looks[look] = look(self), None
+                except Trouble as t:
+                    self._looks[look] = None, t
+            made, trouble = self._looks[look]
+        if trouble is not None:
+            raise trouble
+        seen: T = made
+        return seen
 
     def recall(self, name: str) -> bytes | None:
         """What an earlier run kept under that name; None: nothing, or this host's answers are recorded or replayed."""

@@ -64,7 +64,9 @@ def run(options: Options) -> int:
         lang,
         version=__version__,
         host=host_words.host_doc(outcomes),
-        target=host_words.target_doc(asked[0], outcomes, words, lang),
+        target=host_words.target_doc(asked[0], outcomes, words, lang)
+        if len(asked) == 1
+        else host_words.targets_doc(asked, outcomes),
         services=[
             host_words.service_doc(a, o, v, own, words, lang)
             for a, o, v, own in zip(asked, gathered, verdicts, together.own, strict=True)

@@ -153,14 +153,15 @@ class _Builder:
             if isinstance(key.value, Plain) and key.value == "<<":
                 merged += made.value if isinstance(made.value, list) else [made.value]
             elif isinstance(key.value, str) or key.value is None:
-                mapping[key.value or ""] = made.value
-                mapping.lines[key.value or ""] = at
+                name = str(key.value or "")
+                mapping[name] = made.value
+                mapping.lines[name] = at
             else:
                 raise Problem("launch-file-not-yaml", line=at, error="a mapping or list as a key")
         for other in merged:
             if isinstance(other, dict):
-                for name, value in other.items():
-                    mapping.setdefault(name, value)
+                for other_name, value in other.items():
+                    mapping.setdefault(other_name, value)
         return _Counted(mapping, size)
 
 

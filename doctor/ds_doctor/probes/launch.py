@@ -6,10 +6,10 @@ from ..api import Absent, Host, probe
 from ..host import Asked
 from ..launch.command import parse
 from ..launch.structs import Container, Deployment, Gpus, Launch, Mount, Port, Ulimit, Unread
-from ..launch.words import ASSIGNMENT, bytes_of, has, option
+from ..launch.words import ASSIGNMENT, OPEN, bytes_of, has, option
 
 __all__ = [
-    "ASSIGNMENT", "Container", "Deployment", "Gpus", "Launch", "Mount", "Port", "Ulimit", "Unread", "asked_launch", "bytes_of", "deployment",
+    "ASSIGNMENT", "OPEN", "Container", "Deployment", "Gpus", "Launch", "Mount", "Port", "Ulimit", "Unread", "asked_launch", "bytes_of", "deployment",
     "has", "launch", "option", "parse",
 ]  # fmt: skip
 

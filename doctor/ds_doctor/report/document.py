@@ -87,13 +87,16 @@ class ServiceDoc(msgspec.Struct, frozen=True, kw_only=True):
 
 class TargetDoc(msgspec.Struct, frozen=True, kw_only=True):
     """What was judged besides the host: the launch command, its engine, the interpreter, the model folder; `root`: the
-    folder whose files were judged instead of this host; `unread`: what of the command is not understood."""
+    folder whose files were judged instead of this host; `file` and `service`: where the command stands (-f);
+    `unread`: what of it is not understood."""
 
     command: tuple[str, ...] = ()
     engine: str | None = None
     python: str | None = None
     model: str | None = None
     root: str | None = None
+    file: str | None = None
+    service: str | None = None
     unread: tuple[str, ...] = ()
 
 
@@ -155,6 +158,9 @@ def clean(value: Any) -> Any:
 def judged_again(rule: str, target: TargetDoc) -> str:
     """The command that judges a rule anew: how a fix is verified where no simpler command tells."""
     words = ["ds-doctor", "run", "--only", rule]
+    if target.file is not None:
+        words += ["-f", target.file, *(("--service", target.service) if target.service else ())]
+        return shlex.join([*words, *(("--root", target.root) if target.root else ())])
     for option, value in (("--root", target.root), ("--model", target.model)):
         words += [option, value] if value is not None and value not in target.command else []
     return shlex.join([*words, *(("--", *target.command) if target.command else ())])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from ..catalogue import Catalogue
@@ -90,9 +90,13 @@ def _meet(nvml: Nvml, pair: Pair) -> str:
 
 
 def target_doc(
-    asked: Asked, outcomes: Mapping[type, Outcome], words: Catalogue | None = None, lang: Lang = "en"
+    asked: Asked,
+    outcomes: Mapping[type, Outcome],
+    words: Catalogue | None = None,
+    lang: Lang = "en",
+    service: str | None = None,
 ) -> TargetDoc:
-    """What was judged besides the host."""
+    """What was judged besides the host; `service`: the one of several that it is about."""
     python = get(outcomes, Packages)
     launch = get(outcomes, Launch)
     folder = get(outcomes, ModelFolder)
@@ -102,6 +106,8 @@ def target_doc(
         python=clean(python.python if python else asked.python),
         model=clean((folder.path if folder else None) or asked.model or (launch.model if launch else None)),
         root=clean(asked.root),
+        file=clean(asked.deployment.source) if asked.deployment is not None else None,
+        service=clean(service),
         unread=_unread(launch, words, lang),
     )
 
@@ -111,6 +117,12 @@ def _unread(launch: Launch | None, words: Catalogue | None, lang: Lang) -> tuple
     if launch is None or words is None:
         return ()
     return tuple(clean(words.explain(Reason(u.id, u.data), lang)) for u in launch.unread)
+
+
+def targets_doc(asked: Sequence[Asked], outcomes: Mapping[type, Outcome]) -> TargetDoc:
+    """Of several services of one file only what they share: the rest stands with each of them."""
+    one = target_doc(asked[0], outcomes)
+    return TargetDoc(python=one.python, root=one.root, file=one.file)
 
 
 def service_name(asked: Asked) -> str:
@@ -127,7 +139,7 @@ def service_doc(
     lang: Lang,
 ) -> ServiceDoc:
     """One service of the file; `own`: its results that differ from another service's."""
-    target = target_doc(asked, outcomes, words, lang)
+    target = target_doc(asked, outcomes, words, lang, service_name(asked))
     deployment = asked.deployment
     source = " ".join(w for w in (deployment.source, deployment.where) if w) if deployment is not None else ""
     return ServiceDoc(
