@@ -36,12 +36,14 @@ def every_fact() -> list[type]:
         if info.name.startswith("_"):
             continue
         module = importlib.import_module(f"{probes.__name__}.{info.name}")
-        for thing in vars(module).values():
-            if isinstance(thing, type) and issubclass(thing, msgspec.Struct) and thing.__module__ == module.__name__:
+        for thing in list(vars(module).values()):
+            if isinstance(thing, type) and issubclass(thing, msgspec.Struct):
                 try:
-                    facts.append(probe_of(thing).fact)
+                    one = probe_of(thing)
                 except LookupError:
                     continue
+                if one.ask.__module__ == module.__name__:
+                    facts.append(one.fact)
     return sorted(set(facts), key=fact_name)
 
 

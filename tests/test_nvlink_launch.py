@@ -56,7 +56,7 @@ def of(text: str) -> Launch:
         ("docker container run img vllm serve m -tp 2", "vllm", 2),
         ("podman run --rm img vllm serve m -tp 2", "vllm", 2),
         ("python train.py --tp 2", None, 2),
-        ("bash -c 'cd /x && vllm serve m'", None, None),
+        ("bash -c 'cd /x && vllm serve m -tp 2'", "vllm", 2),
         ("bash start.sh", None, None),
         ("", None, None),
     ],

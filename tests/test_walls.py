@@ -97,11 +97,26 @@ def test_a_room_knows_only_the_rooms_below_it(room: str, may: set[str]) -> None:
     assert own(imports(DOCTOR / room)) - {""} <= may
 
 
+@pytest.mark.parametrize("path", files(DOCTOR / "launch"), ids=lambda p: p.name)
+def test_what_a_command_or_file_says_is_read_without_touching_the_host(path: Path) -> None:
+    names = list(imports(path))
+    assert not {n.split(".")[0] for n in names} & TOUCHES
+    assert own(iter(names)) <= {"launch"}
+
+
 @pytest.mark.parametrize("path", files(DOCTOR / "explain"), ids=lambda p: p.name)
 def test_explain_never_touches_the_host(path: Path) -> None:
     names = list(imports(path))
     assert not {n.split(".")[0] for n in names} & TOUCHES
     assert own(iter(names)) <= {"catalogue", "compiled", "explain", "model", "pattern"}
+
+
+@pytest.mark.parametrize("path", files(DOCTOR / "memory"), ids=lambda p: p.name)
+def test_the_arithmetic_of_memory_touches_nothing(path: Path) -> None:
+    names = list(imports(path))
+    allowed = {"os"} if path.name == "_data.py" else set()  # reads the tables of its own package
+    assert not {n.split(".")[0] for n in names} & TOUCHES - allowed
+    assert own(iter(names)) <= {"memory"}
 
 
 def test_the_model_holds_no_io() -> None:

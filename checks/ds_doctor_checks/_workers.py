@@ -47,6 +47,9 @@ def visible_gpus(nvml: Nvml | None, environment: Environment | None, launch: Lau
         # Nothing of this environment is handed into a container; inside it the GPUs are numbered anew.
         if launch.container.gpus is not None:
             gpus = visible(gpus, {"CUDA_VISIBLE_DEVICES": ",".join(launch.container.gpus)}).gpus
+        else:
+            counts = [g.count for g in launch.container.asked_gpus if g.count is not None]
+            gpus = gpus[: counts[-1]] if counts else gpus  # which of them, the runtime decides
         numbered = tuple(msgspec.structs.replace(g, index=i) for i, g in enumerate(gpus))
         inside = visible(numbered, launch.environment).gpus
         return tuple(gpus[g.index] for g in inside)

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from .host import Host
+from .host import Host, looked_at
 from .model import Outcome, Reason, Trouble
 from .registry import fact_name, one_line, probe_of
 
@@ -28,9 +28,10 @@ class Gathering:
         self.begun = time.monotonic()
         self.open: dict[type, None] = {}
         self.outcomes: dict[type, Outcome] = {}
+        self.looked: dict[type, frozenset[str]] = {}  # what each probe asked the host for (host.looked_at)
         self._todo: queue.SimpleQueue[type] = queue.SimpleQueue()
         self._helped = False
-        self._answers: queue.SimpleQueue[tuple[type, Outcome]] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[tuple[type, Outcome, frozenset[str]]] = queue.SimpleQueue()
         host.deadline = deadline
 
     def want(self, facts: Iterable[type]) -> None:
@@ -57,9 +58,10 @@ class Gathering:
             except queue.Empty:
                 return
             start = time.monotonic()
-            outcome = ask(self.host, fact)
+            with looked_at() as looked:
+                outcome = ask(self.host, fact)
             ms = round((time.monotonic() - start) * 1000, 2)
-            self._answers.put((fact, Outcome(outcome.fact, outcome.trouble, outcome.reason, ms)))
+            self._answers.put((fact, Outcome(outcome.fact, outcome.trouble, outcome.reason, ms), frozenset(looked)))
 
     def adopt(self, other: Gathering) -> None:
         """Wait for the facts that another gathering has on their way, too."""
@@ -78,7 +80,7 @@ class Gathering:
             if left <= 0:
                 break
             try:
-                fact, outcome = self._answers.get(timeout=min(left, STALL_S))
+                fact, outcome, looked = self._answers.get(timeout=min(left, STALL_S))
             except queue.Empty:
                 if not self._todo.empty():
                     self._help()
@@ -86,6 +88,7 @@ class Gathering:
                     waiting([fact_name(f) for f in self.open], time.monotonic() - self.begun)
                 continue
             self.outcomes[fact] = outcome
+            self.looked[fact] = looked
             self.open.pop(fact, None)
         seconds = time.monotonic() - self.begun
         for fact in self.open:

@@ -10,29 +10,58 @@ import errno
 import os
 import stat as st
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import msgspec
 
 from .command import Output, run_command
+from .launch.structs import Deployment, Launch
 from .model import Absent, Denied, Malformed, Trouble
 from .profile import Profile
 
 READ_LIMIT = 4 << 20  # bytes; a configuration file beyond this is not one
 NAMES_LIMIT = 200_000  # entries of one folder
+T = TypeVar("T")
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What the user asked to be judged: the launch command, the interpreter, the model folder, another root's files
-    instead of this host, the profile of a model (None: not given)."""
+    instead of this host, the profile of a model (None: not given). Of a service in a file, `command` are its words,
+    `launch` is what the file says they start and where, `deployment` the settings around them."""
 
     command: tuple[str, ...] = ()
     python: str | None = None
     model: str | None = None
     root: str | None = None
     profile: Profile | None = None
+    launch: Launch | None = None
+    deployment: Deployment | None = None
+
+
+_LOOKED = threading.local()
+
+
+@contextmanager
+def looked_at() -> Iterator[set[str]]:
+    """What this thread asks a host for while it lasts: `asked`, `env`, or `loader` (only its LD_ variables matter).
+
+    So that of several services only those facts are gathered again that can differ between them.
+    """
+    _LOOKED.at = set()
+    try:
+        yield _LOOKED.at
+    finally:
+        _LOOKED.at = None
+
+
+def _note(what: str) -> None:
+    at: set[str] | None = getattr(_LOOKED, "at", None)
+    if at is not None:
+        at.add(what)
 
 
 class Stat(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,9 +137,31 @@ class Host:
     live = True
 
     def __init__(self, asked: Asked | None = None, env: Mapping[str, str] | None = None) -> None:
-        self.asked = asked or Asked()
-        self.env: Mapping[str, str] = dict(os.environ) if env is None else dict(env)
+        self._asked = asked or Asked()
+        self._env: Mapping[str, str] = dict(os.environ) if env is None else dict(env)
         self.deadline = time.monotonic() + 20.0  # when an answer is of no use any more; the engine sets it
+        self._looks: dict[Callable[[Any], Any], tuple[Any, Trouble | None]] = {}
+        self._looking = threading.RLock()
+
+    @property
+    def asked(self) -> Asked:
+        """What the user asked to be judged."""
+        _note("asked")
+        return self._asked
+
+    @asked.setter
+    def asked(self, asked: Asked) -> None:
+        self._asked = asked
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The variables that the engine would see."""
+        _note("env")
+        return self._env
+
+    @env.setter
+    def env(self, env: Mapping[str, str]) -> None:
+        self._env = env
 
     def time_left_s(self) -> float:
         """Seconds in which an answer is still of use."""
@@ -208,6 +259,22 @@ class Host:
             except Trouble:
                 continue
         return None
+
+    def once(self, look: Callable[[Host], T]) -> T:
+        """What `look` gives for this host, or its Trouble: looked once, however many probes ask for it."""
+        _note("asked")  # a second probe looks at nothing itself, and depends on the same
+        _note("env")
+        with self._looking:
+            if look not in self._looks:
+                try:
+                    self._looks[look] = look(self), None
+                except Trouble as t:
+                    self._looks[look] = None, t
+            made, trouble = self._looks[look]
+        if trouble is not None:
+            raise trouble
+        seen: T = made
+        return seen
 
     # -- how it is answered ---------------------------------------------------------------------------------
 
@@ -307,9 +374,14 @@ class Host:
         return os.geteuid()
 
     def _run(self, argv: list[str], timeout_s: float) -> Output:
-        return run_command(argv, timeout_s, {**self.env, "LC_ALL": "C"})
+        _note("env")
+        return self._started(argv, timeout_s)
+
+    def _started(self, argv: list[str], timeout_s: float) -> Output:
+        return run_command(argv, timeout_s, {**self._env, "LC_ALL": "C"})
 
     def _run_own(self, script: str, timeout_s: float) -> Output:
         path = os.path.join(os.path.dirname(__file__), "probes", script)
         folders = [os.path.abspath(p) for p in sys.path if p and os.path.isdir(p)]
-        return self._run([sys.executable or "python3", "-I", "-S", path, *folders], timeout_s)
+        _note("loader")  # isolated, it takes no notice of other variables
+        return self._started([sys.executable or "python3", "-I", "-S", path, *folders], timeout_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import types
@@ -65,7 +66,8 @@ def check(*rules: str) -> Callable[[F], F]:
 def probe(function: F) -> F:
     """Mark a function `(Host) -> Fact` as the probe of the fact that its return annotation names.
 
-    It stands in the module that defines the fact: that is where the engine looks for it.
+    It stands in the module that defines the fact, or in the one that this module's PROBES names (a room without I/O):
+    that is where the engine looks for it.
     """
     function.__ds_probe__ = True  # type: ignore[attr-defined]
     return function
@@ -74,6 +76,9 @@ def probe(function: F) -> F:
 def probe_of(fact: type) -> Probe:
     """The probe that gives `fact`. LookupError when the fact's module has none."""
     module = sys.modules[fact.__module__]
+    elsewhere: str | None = getattr(module, "PROBES", None)
+    if elsewhere is not None:
+        module = importlib.import_module(elsewhere)
     for name, thing in vars(module).items():
         if getattr(thing, "__ds_probe__", False) and thing.__module__ == module.__name__:
             if _hints(thing).get("return") is fact:
@@ -131,7 +136,6 @@ def checks_in(module: types.ModuleType, plugin: str) -> Iterator[Check]:
 
 def load_plugin(name: str, target: str) -> Plugin:
     """Import the package that an entry point names, and all its modules. Whatever it raises is the caller's."""
-    import importlib
 
     package = importlib.import_module(target)
     modules = [package]

@@ -27,14 +27,22 @@ class Kept(msgspec.Struct, omit_defaults=True):
     reason: Reason | None = None
 
 
+class KeptService(msgspec.Struct, kw_only=True):
+    """One more service of the file that was judged: what was asked, and the facts that differ from the first one's."""
+
+    asked: Asked
+    facts: dict[str, Kept]
+
+
 class Snapshot(msgspec.Struct, kw_only=True):
-    """The file: who recorded it and when, what was asked, and the facts by name."""
+    """The file: who recorded it and when, what was asked, and the facts by name; `services`: those behind the first."""
 
     schema: str
     tool: dict[str, str]
     recorded_at: str
     asked: Asked
     facts: dict[str, Kept]
+    services: list[KeptService] = []
 
 
 def key(fact: type) -> str:
@@ -43,20 +51,34 @@ def key(fact: type) -> str:
     return fact_name(fact) if own else f"{fact.__module__}:{fact_name(fact)}"
 
 
-def write(outcomes: Mapping[type, Outcome], asked: Asked, version: str, now: str) -> bytes:
-    """The snapshot of what was gathered, as indented JSON."""
-    facts = {
-        key(fact): Kept(msgspec.to_builtins(o.fact), o.trouble, o.reason)
-        for fact, o in sorted(outcomes.items(), key=lambda p: key(p[0]))
-    }
+def write(
+    outcomes: Mapping[type, Outcome],
+    asked: Asked,
+    version: str,
+    now: str,
+    services: Iterable[tuple[Asked, Mapping[type, Outcome]]] = (),
+) -> bytes:
+    """The snapshot of what was gathered, as indented JSON; `services`: those behind the first, with their own facts."""
     snapshot = Snapshot(
-        schema=SCHEMA, tool={"name": "ds-doctor", "version": version}, recorded_at=now, asked=asked, facts=facts
+        schema=SCHEMA,
+        tool={"name": "ds-doctor", "version": version},
+        recorded_at=now,
+        asked=asked,
+        facts=_kept(outcomes),
+        services=[KeptService(asked=a, facts=_kept(o)) for a, o in services],
     )
     try:
         data = msgspec.json.encode(snapshot)
     except UnicodeEncodeError:  # a file name or variable that is not UTF-8
         data = msgspec.json.encode(_in_unicode(msgspec.to_builtins(snapshot)))
     return msgspec.json.format(data, indent=1) + b"\n"
+
+
+def _kept(outcomes: Mapping[type, Outcome]) -> dict[str, Kept]:
+    return {
+        key(fact): Kept(msgspec.to_builtins(o.fact), o.trouble, o.reason)
+        for fact, o in sorted(outcomes.items(), key=lambda p: key(p[0]))
+    }
 
 
 def _in_unicode(value: Any) -> Any:
@@ -86,11 +108,12 @@ def read(data: bytes, where: str) -> Snapshot:
         raise SnapshotError(f"{where}: {e}") from None
 
 
-def outcomes(snapshot: Snapshot, facts: Iterable[type], where: str) -> dict[type, Outcome]:
+def outcomes(snapshot: Snapshot, facts: Iterable[type], where: str, service: int = 0) -> dict[type, Outcome]:
     """The wanted facts out of a snapshot; one that it lacks is unknown. SnapshotError for one of another shape."""
+    every = {**snapshot.facts, **snapshot.services[service - 1].facts} if service else snapshot.facts
     got: dict[type, Outcome] = {}
     for fact in facts:
-        kept = snapshot.facts.get(key(fact))
+        kept = every.get(key(fact))
         if kept is None:
             got[fact] = Outcome(None, "not-recorded", Reason("fact-not-recorded", {"fact": fact_name(fact)}))
         elif kept.trouble is not None:

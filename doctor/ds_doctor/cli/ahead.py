@@ -24,7 +24,7 @@ def start(words: list[str]) -> None:
     if words[:1] == ["run"] and not any(w.startswith((*options, "LD_")) for w in words):
         gathering = Gathering(Host(), time.monotonic() + ENOUGH_S)
         # Whose Python.h and CUDA_HOME count is known only where nothing else was asked for.
-        plain = not any(w.startswith(("--python", "--model")) or w == "--" for w in words)
+        plain = not any(w.startswith(("--python", "--model", "-f", "--file")) or w == "--" for w in words)
         gathering.want([Nvml, Toolchain] if plain else [Nvml])
         _begun.append(gathering)
 

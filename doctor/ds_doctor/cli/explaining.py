@@ -194,7 +194,8 @@ def _look(request: Request, catalogue: Catalogue, matches: Iterable[Match], lang
     options = look.Options(
         replay=request.replay, python=request.python, model=request.model, timeout=request.timeout, lang=lang
     )
-    asked, kept = look.what(options)
+    every, kept = look.what(options, str)
+    asked = every[0]
     facts = engine.wanted(checks)
     facts += [f for f in (*host_words.ALWAYS, Nvml) if f not in facts]
     gathered = (

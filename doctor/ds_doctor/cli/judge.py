@@ -10,13 +10,14 @@ from collections.abc import Iterable
 import msgspec
 
 from .. import __version__, catalogue, compiled, engine, snapshot
+from ..combine import combine
 from ..model import Lang, Outcome
 from ..probes.python_env import Packages
 from ..report import FORMATS, document, render
 from ..report import host as host_words
 from . import Unwritten, Usage, files, put
 from .lang import from_locale, t
-from .look import Options, end_whatever_happens, gather, replay, what
+from .look import Options, end_whatever_happens, gather_all, replay, what
 from .terminal import colorful, width
 
 
@@ -29,14 +30,15 @@ def run(options: Options) -> int:
     deadline = begun + options.timeout
     end_whatever_happens(options.timeout)
 
-    asked, kept = what(options)
     doctor = engine.assemble(os.environ)
     doctor, off = _site_rules(doctor, options.rules)
+    words = doctor.catalogue
+    asked, kept = what(options, lambda reason: words.explain(reason, lang))
     if options.profile is not None:
         from .profiles import load
 
-        asked = msgspec.structs.replace(asked, profile=load(options.profile, doctor.plugins))
-    words = doctor.catalogue
+        profile = load(options.profile, doctor.plugins)
+        asked = [msgspec.structs.replace(a, profile=profile) for a in asked]
     choice = engine.Choice(only=options.only, skip=options.skip, require=options.require, off=off)
     try:
         checks, rules, required = engine.chosen(doctor, choice)
@@ -46,24 +48,41 @@ def run(options: Options) -> int:
     facts = engine.wanted(doctor.checks if options.record else checks)
     named = options.python is not None and kept is None and options.root is None
     facts += [f for f in (*host_words.ALWAYS, *([Packages] if named else [])) if f not in facts]
-    outcomes = gather(options, asked, facts, deadline, lang) if kept is None else replay(options, kept, asked, facts)
+    if kept is None:
+        gathered = gather_all(options, asked, facts, deadline, lang)
+    else:
+        gathered = [replay(options, kept, a, facts, i) for i, a in enumerate(asked)]
+    outcomes = gathered[0]
     if named:
         _understood(outcomes[Packages], words, lang)
-    results = engine.judge(checks, outcomes, words, rules, deadline)
+    judged = [engine.judge(checks, o, words, rules, deadline) for o in gathered]
+    together = combine([host_words.service_name(a) for a in asked], judged)
+    verdicts = [engine.conclude(results, doctor.errors, required, options.strict) for results in judged]
     report = document.build(
-        engine.conclude(results, doctor.errors, required, options.strict),
+        engine.conclude(together.results, doctor.errors, required, options.strict),
         words,
         lang,
         version=__version__,
         host=host_words.host_doc(outcomes),
-        target=host_words.target_doc(asked, outcomes),
+        target=host_words.target_doc(asked[0], outcomes, words, lang)
+        if len(asked) == 1
+        else host_words.targets_doc(asked, outcomes),
+        services=[
+            host_words.service_doc(a, o, v, own, words, lang)
+            for a, o, v, own in zip(asked, gathered, verdicts, together.own, strict=True)
+            if a.deployment is not None
+        ],
         started_at=started_at,
         duration_s=time.monotonic() - begun,
     )
 
     status = report.exit_code
     if options.record is not None:
-        data = snapshot.write(outcomes, asked, __version__, started_at)
+        more = [
+            (a, {f: o for f, o in other.items() if o is not outcomes.get(f)})
+            for a, other in zip(asked[1:], gathered[1:], strict=True)
+        ]
+        data = snapshot.write(outcomes, asked[0], __version__, started_at, more)
         status = _write("--record", options.record, data, status)
     for form, path in outputs:
         text = render(form, report, lang, verbose=options.verbose)
@@ -88,13 +107,23 @@ def _check(options: Options) -> list[tuple[str, str]]:
                 f"--timeout {options.timeout:g}：应在 1 到 3600 秒之间",
             )
         )
-    named = {n: getattr(options, n) for n in ("python", "model", "root", "record", "replay", "profile")}
+    given = ("file", "service", "python", "model", "root", "record", "replay", "profile")
+    named = {n: getattr(options, n) for n in given}
     for name, value in [*named.items(), *(("rules", path) for path in options.rules)]:
         if value == "":  # --model "$MODEL" with MODEL unset
             raise Usage(t(f"--{name}: the value is empty", f"--{name}：值为空"))
     # A snapshot holds what was asked when it was recorded.
     for name in ("root", "record", "python", "model"):
         _exclude(**{name: named[name], "replay": options.replay})
+    if options.file is not None and options.command:
+        raise Usage(
+            t(
+                "-f takes the launch command from the file; give none after --",
+                "-f 从文件中读取启动命令，-- 之后不能再给命令",
+            )
+        )
+    if options.service is not None and options.file is None:
+        raise Usage(t("--service: it chooses a service of the file given with -f", "--service：须与 -f 一起使用"))
     if options.root is not None:
         _folder("--root", options.root)
     outputs = [_output(o) for o in options.output]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 
 import msgspec
 
@@ -13,7 +14,7 @@ from ..gather import Gathering, ask
 from ..host import Asked, Host
 from ..model import Lang, Outcome, Reason
 from ..probes.environment import redact
-from ..probes.launch import parse
+from ..probes.launch import asked_launch
 from ..replay import ReplayedHost
 from ..rooted import RootedHost
 from . import Usage, ahead, files
@@ -32,6 +33,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     require: tuple[str, ...] = ()
     strict: bool = False
     python: str | None = None
+    file: str | None = None
+    service: str | None = None
     model: str | None = None
     root: str | None = None
     record: str | None = None
@@ -51,24 +54,35 @@ def end_whatever_happens(timeout_s: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, timeout_s + LAST_RESORT_S)
 
 
-def what(options: Options) -> tuple[Asked, snapshot.Snapshot | None]:
-    """What is to be judged, and the snapshot to replay if one is given."""
+def what(options: Options, explain: Callable[[Reason], str]) -> tuple[list[Asked], snapshot.Snapshot | None]:
+    """What is to be judged, one for each service of a file, and the snapshot to replay if one is given."""
     if options.replay is not None:
         data = files.read("--replay", options.replay, snapshot.LIMIT)
         try:
             kept = snapshot.read(data, f"--replay {options.replay}")
         except snapshot.SnapshotError as e:
             raise Usage(str(e)) from None
-        asked = kept.asked
-        if options.command:
-            asked = msgspec.structs.replace(asked, command=redact(options.command), model=None)
-        return asked, kept
+        if not options.command and options.file is None:
+            return [kept.asked, *(s.asked for s in kept.services)], kept
+        other = msgspec.structs.replace(
+            kept.asked, command=redact(options.command), model=None, launch=None, deployment=None
+        )
+        return _services(options, other, explain), kept
     model = options.model
     if model is not None and options.root is None and os.path.lexists(model):  # else it may be a hub id
         model = files.absolute("--model", model)
     python = _python(options.python, options.root)
     root = files.absolute("--root", options.root) if options.root is not None else None
-    return Asked(command=redact(options.command), python=python, model=model, root=root), None
+    asked = Asked(command=redact(options.command), python=python, model=model, root=root)
+    return _services(options, asked, explain), None
+
+
+def _services(options: Options, asked: Asked, explain: Callable[[Reason], str]) -> list[Asked]:
+    if options.file is None:
+        return [asked]
+    from .given import asked_services
+
+    return asked_services(options.file, options.service, asked, explain)
 
 
 def _python(python: str | None, root: str | None) -> str | None:
@@ -92,32 +106,85 @@ def _python(python: str | None, root: str | None) -> str | None:
 
 
 def gather(options: Options, asked: Asked, facts: list[type], deadline: float, lang: Lang) -> dict[type, Outcome]:
+    """The facts for what was asked."""
+    return gather_all(options, [asked], facts, deadline, lang)[0]
+
+
+def gather_all(
+    options: Options, asked: list[Asked], facts: list[type], deadline: float, lang: Lang
+) -> list[dict[type, Outcome]]:
+    """The facts for each service: those of the first, and of every other one those again that may differ from them."""
     from .progress import Progress
 
-    host = RootedHost(options.root, asked) if options.root is not None else Host(asked, environment(asked))
+    host = _host(options, asked[0])
     due = max(time.monotonic() + 0.2, deadline - min(engine.RESERVE_S, options.timeout / 4))
     gathering = Gathering(host, due)
-    if options.root is None:
+    # What was asked ahead met the libraries of this environment.
+    if options.root is None and _loader(host) == _loader(Host(env=os.environ)):
         ahead.join(gathering)
     gathering.want(facts)
     with Progress(lang) as progress:
-        return gathering.collect(progress.waiting)
+        got = [gathering.collect(progress.waiting)]
+        for one in asked[1:]:
+            other = _host(options, one)
+            again = Gathering(other, due)
+            again.want(f for f in facts if _differs(gathering.looked.get(f), host, other))
+            got.append({**got[0], **again.collect(progress.waiting)})
+    return got
+
+
+def _host(options: Options, asked: Asked) -> Host:
+    if options.root is not None:
+        return RootedHost(options.root, asked)
+    return Host(asked, environment(asked))
+
+
+def _differs(looked: frozenset[str] | None, one: Host, other: Host) -> bool:
+    """Whether a fact can come out otherwise for the other service; `looked`: what its probe asked for."""
+    if looked is None or "asked" in looked:
+        return True
+    if "env" in looked and one.env != other.env:
+        return True
+    return "loader" in looked and _loader(one) != _loader(other)
+
+
+def _loader(host: Host) -> dict[str, str]:
+    return {n: v for n, v in host.env.items() if n.startswith("LD_")}
 
 
 def environment(asked: Asked) -> dict[str, str]:
-    """The variables that the engine will see: this process's, and those in front of the launch command."""
-    launch = parse(asked.command)
-    return {**os.environ, **(launch.environment if launch.container is None else {})}
+    """The variables that the engine will see: this process's, and those in front of the launch command. systemd hands
+    on none of ours."""
+    launch = asked_launch(asked)
+    unit = asked.deployment.unit if asked.deployment is not None else None
+    ours = os.environ if unit is None else systemd(unit.user)
+    return {**ours, **(launch.environment if launch.container is None else {})}
 
 
-def replay(options: Options, kept: snapshot.Snapshot, asked: Asked, facts: list[type]) -> dict[type, Outcome]:
-    """The recorded facts. What only repeats what was asked is worked out anew; of what was looked at for another command
-    nobody knows how it stands with this one."""
+def systemd(user: str | None) -> dict[str, str]:
+    """What a system service starts with (man 5 systemd.exec, Environment variables)."""
+    import pwd
+
+    from ..launch.unit import PATH
+
     try:
-        got = snapshot.outcomes(kept, facts, f"--replay {options.replay}")
+        found = pwd.getpwuid(int(user)) if user and user.isdigit() else pwd.getpwnam(user or "root")
+    except (KeyError, OSError, OverflowError, ValueError):
+        return {"PATH": PATH}
+    return {"PATH": PATH, "HOME": found.pw_dir, **({"USER": found.pw_name, "LOGNAME": found.pw_name} if user else {})}
+
+
+def replay(
+    options: Options, kept: snapshot.Snapshot, asked: Asked, facts: list[type], service: int = 0
+) -> dict[type, Outcome]:
+    """The recorded facts; `service`: of which of several services. What only repeats what was asked is worked out anew;
+    of what was looked at for another command nobody knows how it stands with this one."""
+    recorded = [kept.asked, *(s.asked for s in kept.services)]
+    other = service >= len(recorded) or _launched(asked) != _launched(recorded[service])
+    try:
+        got = snapshot.outcomes(kept, facts, f"--replay {options.replay}", 0 if other else service)
     except snapshot.SnapshotError as e:
         raise Usage(str(e)) from None
-    other = asked.command != kept.asked.command
     nowhere = ReplayedHost({}, {}, asked)
     for fact in facts:
         if getattr(fact, "of_asked_alone", False):
@@ -125,3 +192,7 @@ def replay(options: Options, kept: snapshot.Snapshot, asked: Asked, facts: list[
         elif other and getattr(fact, "of_command", False):
             got[fact] = Outcome(None, "unseen", Reason("not-recorded-for-command"))
     return got
+
+
+def _launched(asked: Asked) -> tuple[object, ...]:
+    return asked.command, asked.launch, asked.deployment

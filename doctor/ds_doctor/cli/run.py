@@ -54,6 +54,16 @@ _MANY: dict[str, Any] = {"multiple": True, "metavar": "PATTERN"}
 )
 @click.option("--strict", is_flag=True, help=t("Treat warnings as failures.", "将警告视为失败。"))
 @click.option(
+    "-f",
+    "--file",
+    metavar="FILE",
+    help=t(
+        "Take the launch command from FILE: Compose, Kubernetes manifest, systemd unit or shell script; - reads standard input.",
+        "从 FILE 读取启动命令：Compose、Kubernetes 清单、systemd 单元或 shell 脚本；- 表示标准输入。",
+    ),
+)
+@click.option("--service", metavar="NAME", help=t("Only this service of FILE.", "只检查 FILE 中的这个服务。"))
+@click.option(
     "--python",
     metavar="PATH",
     help=t(

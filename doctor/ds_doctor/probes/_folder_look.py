@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from ..api import Absent, Denied, Host, Malformed, Trouble
-from . import _model_place, _shard_index
+from . import _model_place, _safetensors, _shard_index
 from ._folder_names import LEFTOVER, is_pytorch, is_stray, is_tokenizer, loaded, numbering
 from ._model_place import Place, is_there, names_in
 from ._shard_index import names_of
-from ._weight_file import HEAD, Seen, clean, look, pointer_size, sniff
+from ._weight_file import HEAD, PARSED, Seen, clean, look, pointer_size, sniff
 from .launch import has, option
 from .model_folder import Config, ModelFolder, Names, ShardIndex, WeightFile
 
 FILES_LIMIT = 1000  # weight files looked into; the largest public checkpoints have about 200
 SMALL_LIMIT = 8 << 20  # bytes of a configuration file
+# Bytes of all headers that are parsed: 96,085 tensors in 48 files take about 10 MB; a folder of made-up headers would
+# take a minute and gigabytes of memory.
+HEADERS = 40 << 20
 _SMALL = (
     "config.json",
     "params.json",
+    "hf_quant_config.json",
     "generation_config.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -34,6 +40,7 @@ _SMALL = (
 _PARSED = (
     "config.json",
     "params.json",
+    "hf_quant_config.json",
     "generation_config.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -44,11 +51,32 @@ _PARSED = (
 _ENDS = ("tokenizer.json", "tekken.json", "vocab.json")
 
 
-def parse_config(text: bytes) -> Config:
-    """config.json. Malformed when it is not a JSON object."""
+class Looked(msgspec.Struct, frozen=True, kw_only=True):
+    """The folder, and what of it the fact does not keep: the configuration files as objects, the kinds of the tensors of
+    the weight files, of which `told` could be read; whether a chat template lies there as a file."""
+
+    folder: ModelFolder
+    place: Place
+    objects: dict[str, dict[str, Any]] = {}
+    kinds: Counter[_safetensors.Kind] = Counter()
+    told: int = 0
+    chat_template: bool = False
+
+
+def as_object(text: bytes) -> dict[str, Any]:
+    """A configuration file. Malformed when it is not a JSON object."""
     raw = _as_engines_read(text)
     if not isinstance(raw, dict):
         raise Malformed("not-json")
+    return raw
+
+
+def parse_config(text: bytes) -> Config:
+    """config.json. Malformed when it is not a JSON object."""
+    return _config(as_object(text))
+
+
+def _config(raw: dict[str, Any]) -> Config:
     inner = raw.get("text_config")
     nested = inner if isinstance(inner, dict) else {}
     tied = raw.get("tie_word_embeddings", nested.get("tie_word_embeddings"))
@@ -77,48 +105,55 @@ def _as_engines_read(text: bytes) -> Any:
         raise Malformed("not-json") from None
 
 
-def look_at(host: Host) -> ModelFolder:
+def look_at(host: Host) -> Looked:
+    """The model that was asked for, looked into. Absent when none was."""
     place = _model_place.find(host)
     given = clean(place.given)
     if place.path is None:
-        return ModelFolder(given=given, source=place.source)
+        return Looked(folder=ModelFolder(given=given, source=place.source), place=place)
     path = clean(place.path)
-    if place.hub is not None and place.hub.problem is not None:
-        return ModelFolder(
-            given=given,
-            source=place.source,
-            path=path,
-            layout="folder",
-            hub=place.hub,
-            leftovers=_half_blobs(host, place),
+
+    def only(layout: str, **more: Any) -> Looked:
+        return Looked(
+            folder=ModelFolder(given=given, source=place.source, path=path, layout=layout, **more), place=place
         )
+
+    if place.hub is not None and place.hub.problem is not None:
+        return only("folder", hub=place.hub, leftovers=_half_blobs(host, place))
     try:
         kind = host.stat(place.path).kind
         names = host.names(place.path) if kind == "directory" else []
     except Absent:
-        return ModelFolder(given=given, source=place.source, path=path, layout="dangling")
+        return only("dangling")
     except Denied:
-        return ModelFolder(given=given, source=place.source, path=path, layout="denied")
+        return only("denied")
     except Trouble as t:
-        layout = "too-large" if t.reason.id == "folder-too-large" else "unreadable"
-        return ModelFolder(given=given, source=place.source, path=path, layout=layout)
+        return only("too-large" if t.reason.id == "folder-too-large" else "unreadable")
     if kind == "directory":
         return _folder(host, place, place.path, names)
     if kind != "file":
-        return ModelFolder(given=given, source=place.source, path=path, layout=kind)
-    seen = look(host, place.path, place.path.rpartition("/")[2])
-    return ModelFolder(
-        given=given,
-        source=place.source,
-        path=path,
-        layout="file",
-        files=1,
-        weights=(seen.file,),
-        weights_bytes=seen.file.size,
-    )
+        return only(kind)
+    return _file(host, place, place.path, only)
 
 
-def _folder(host: Host, place: Place, path: str, names: list[str]) -> ModelFolder:
+def _file(host: Host, place: Place, path: str, only: Callable[..., Looked]) -> Looked:
+    """A file alone; a configuration, or weights with the configuration beside them."""
+    beside, _, name = path.rpartition("/")
+    seen = look(host, path, name)
+    objects: dict[str, dict[str, Any]] = {}
+    if name.endswith(".json") or seen.file.kind == "safetensors":
+        small = (name,) if name.endswith(".json") else tuple(_PARSED)
+        for one in small:
+            try:
+                text = host.read(f"{beside}/{one}", limit=SMALL_LIMIT)
+                objects["config.json" if len(small) == 1 else one] = as_object(text)
+            except Trouble:
+                continue
+    found = only("file", files=1, weights=(seen.file,), weights_bytes=seen.file.size)
+    return msgspec.structs.replace(found, objects=objects, kinds=seen.kinds, told=int(seen.file.kind == "safetensors"))
+
+
+def _folder(host: Host, place: Place, path: str, names: list[str]) -> Looked:
     there = set(names)
     parsed, index = _index(host, path, there)
     if parsed is not None and not there & parsed.tensors_of.keys() and any(map(is_pytorch, names)):
@@ -132,14 +167,17 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> ModelFolde
     prefers_mistral = by_format and place.launch.engine != "sglang"
     weights = loaded(names, None if parsed is None else parsed.tensors_of, prefers_mistral)
     seen: dict[str, Seen] = {}
+    headers = HEADERS
     for name in weights[:FILES_LIMIT]:
         if host.time_left_s() < 0.5:  # a slow file system: say how far it went rather than nothing
             break
-        seen[name] = look(host, f"{path}/{name}", name)
+        seen[name] = look(host, f"{path}/{name}", name, min(PARSED, headers))
+        headers -= seen[name].file.header_bytes or 0 if seen[name].names else 0
     if parsed is not None and index is not None:
         index = _beside_headers(parsed, index, names, seen)
-    small, config = _small_files(host, path, there)
-    return ModelFolder(
+    small, objects = _small_files(host, path, there)
+    config = objects.get("config.json")
+    folder = ModelFolder(
         given=clean(place.given),
         source=place.source,
         path=clean(path),
@@ -152,13 +190,19 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> ModelFolde
         index=index,
         numbering=numbering(weights),
         small=small,
-        config=config,
+        config=None if config is None else _config(config),
         pipeline="model_index.json" in there,
         config_elsewhere=option(argv, ("--hf-config-path",)) is not None,
         tokenizer=any(map(is_tokenizer, names)),
         tokenizer_elsewhere=has(argv, ("--tokenizer", "--tokenizer-path", "--skip-tokenizer-init")),
         leftovers=_leftovers(host, place, path, names),
     )
+    kinds: Counter[_safetensors.Kind] = Counter()
+    for one in seen.values():
+        kinds.update(one.kinds)
+    told = sum(s.file.kind == "safetensors" for s in seen.values())
+    template = bool(there & {"chat_template.jinja", "chat_template.json"})
+    return Looked(folder=folder, place=place, objects=objects, kinds=kinds, told=told, chat_template=template)
 
 
 def _index(host: Host, path: str, there: set[str]) -> tuple[_shard_index.Parsed | None, ShardIndex | None]:
@@ -211,8 +255,8 @@ def _data_bytes(file: WeightFile) -> int:
     return (file.expected_size or 0) - (file.header_bytes or 0) - 8
 
 
-def _small_files(host: Host, path: str, there: set[str]) -> tuple[tuple[WeightFile, ...], Config | None]:
-    config: Config | None = None
+def _small_files(host: Host, path: str, there: set[str]) -> tuple[tuple[WeightFile, ...], dict[str, dict[str, Any]]]:
+    objects: dict[str, dict[str, Any]] = {}
     files = []
     for name in _SMALL:
         if name not in there:
@@ -227,14 +271,13 @@ def _small_files(host: Host, path: str, there: set[str]) -> tuple[tuple[WeightFi
                 files.append(WeightFile(name=name, kind=kind, size=size, should_be=should_be))
                 continue
             if name in _PARSED:
-                parsed = parse_config(head if size <= len(head) else host.read(where, limit=SMALL_LIMIT))
-                config = parsed if name == "config.json" else config
+                objects[name] = as_object(head if size <= len(head) else host.read(where, limit=SMALL_LIMIT))
             elif name in _ENDS and not _is_closed(head if size <= len(head) else _tail(host, where, size)):
                 raise Malformed("not-json")
             files.append(WeightFile(name=name, kind="ok", size=size))
         except Trouble as t:
             files.append(WeightFile(name=name, kind=_kind_of(host, t, where)))
-    return tuple(files), config
+    return tuple(files), objects
 
 
 def _tail(host: Host, path: str, size: int) -> bytes:

@@ -8,30 +8,8 @@ from collections.abc import Iterator
 import msgspec
 
 from ..api import Absent, Host, Malformed, Trouble
+from .launch import Launch, asked_launch
 
-# Words in front of a command that start it in turn; what follows them is looked through for the real one.
-WRAPPERS = frozenset(
-    [
-        "env",
-        "nohup",
-        "exec",
-        "time",
-        "sudo",
-        "nice",
-        "ionice",
-        "taskset",
-        "numactl",
-        "stdbuf",
-        "setsid",
-        "timeout",
-        "chrt",
-        "unshare",
-        "uv",
-        "pdm",
-        "poetry",
-        "run",
-    ]
-)
 # What starts the engine somewhere else: this host's Python says nothing about it.
 ELSEWHERE = frozenset(
     [
@@ -40,7 +18,6 @@ ELSEWHERE = frozenset(
     ]
 )
 _PYTHON = re.compile(r"(python|pypy)[\d.]*t?\Z")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _CALLED_PYTHON = re.compile(r"(python|pypy)[\d.]*[a-z]?\Z")
 _NAME_VERSION = re.compile(r"python(3\.\d+)t?\Z")
 _LIB_VERSION = re.compile(r"python(3\.\d+)t?\Z")
@@ -92,7 +69,7 @@ def _chosen(host: Host) -> tuple[str, str, str | None]:
     if host.asked.python:
         return host.asked.python, "option", None
     if host.asked.command:
-        path = _of_command(host, host.asked.command)
+        path = _of_command(host, asked_launch(host.asked))
         if path is not None:
             return path, "command", None
     missing = None
@@ -108,28 +85,33 @@ def _chosen(host: Host) -> tuple[str, str, str | None]:
     return path, "PATH", missing
 
 
-def _of_command(host: Host, command: tuple[str, ...]) -> str | None:
+def _of_command(host: Host, launch: Launch) -> str | None:
     """The interpreter that a launch command runs in, where its files tell."""
-    words = [w for w in command if not _ASSIGNMENT.match(w)]
-    if not words:
+    if launch.container is not None:
+        raise Absent("python-elsewhere", command=launch.container.program)
+    outside = next((u for u in launch.unread if u.id in _STARTED_ELSEWHERE), None)
+    if outside is not None:
+        raise Absent("python-elsewhere", command=outside.data["program"])
+    prefix = launch.environment.get("CONDA_PREFIX", "").rstrip("/")
+    for name in launch.wrappers:
+        if name in ELSEWHERE:
+            if prefix and _is_file(host, f"{prefix}/bin/python"):  # conda run --prefix
+                return f"{prefix}/bin/python"
+            raise Absent("python-elsewhere", command=name)
+        if name == "uv":
+            where = launch.folder or host.env.get("PWD", "")
+            project = f"{where}/.venv/bin/python"  # uv asks neither VIRTUAL_ENV nor PATH
+            if project.startswith("/") and _is_file(host, project):
+                return project
+    if not launch.argv:
         return None
-    first = words[0].rpartition("/")[2]
+    first = launch.argv[0].rpartition("/")[2]
     if first in ELSEWHERE:
         raise Absent("python-elsewhere", command=first)
-    if first == "uv" and "run" in words[1:]:
-        project = f"{host.env.get('PWD', '')}/.venv/bin/python"  # uv asks neither VIRTUAL_ENV nor PATH
-        if project.startswith("/") and _is_file(host, project):
-            return project
-    if first in WRAPPERS:
-        words = [w for w in words[1:] if not w.startswith("-") and w.rpartition("/")[2] not in WRAPPERS]
-        for word in words[:8]:
-            if word.rpartition("/")[2] in ELSEWHERE:
-                raise Absent("python-elsewhere", command=word.rpartition("/")[2])
-            found = _of_word(host, word)
-            if found is not None:
-                return found
-        return None
-    return _of_word(host, words[0])
+    return _of_word(host, launch.argv[0])
+
+
+_STARTED_ELSEWHERE = ("launch-container-elsewhere", "launch-started-elsewhere")
 
 
 def _of_word(host: Host, word: str) -> str | None:

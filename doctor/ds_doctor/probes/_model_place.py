@@ -7,8 +7,9 @@ import re
 import msgspec
 
 from ..api import Absent, Host, Trouble
+from . import _volumes as volumes
 from ._weight_file import clean
-from .launch import Launch, option, parse
+from .launch import Launch, asked_launch, option
 from .model_folder import Hub
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?\Z")
@@ -47,19 +48,18 @@ def hub_cache(env: dict[str, str]) -> str | None:
 
 def find(host: Host) -> Place:
     """The model that was asked for. Absent when none was, or when the engine would fetch it from elsewhere."""
-    launch = parse(host.asked.command)
+    launch = asked_launch(host.asked)
     source = "option" if host.asked.model is not None else "command"
     given = host.asked.model
-    if given is None and launch.container is None:  # a container's paths are another file system's
-        given = launch.model
-    if given is None and launch.container is not None:
-        raise Absent("model-in-container")
+    given = launch.model if given is None else given
     if given is None:
         raise Absent("no-model-given")
     if option(launch.argv, ("--load-format",)) == "dummy":
         raise Absent("weights-dummy")
     if _REMOTE.match(given):
         raise Absent("model-is-remote", model=clean(given.partition("?")[0].rpartition("@")[2]))
+    if source == "command" and launch.container is not None:
+        return _in_container(host, given, launch)
     path = _absolute(host, given, source)
     if is_there(host, path):
         return _local(host, given, source, path, launch)
@@ -73,6 +73,26 @@ def _absolute(host: Host, given: str, source: str) -> str:
     if given.startswith("~/") and source == "option" and home.startswith("/"):
         return home + given[1:]
     return host.real(".").rstrip("/") + "/" + given
+
+
+def _in_container(host: Host, given: str, launch: Launch) -> Place:
+    """The model of a container: what its mounts show of it. Absent where it lies in the image, in a volume, elsewhere."""
+    there = volumes.outside(host, launch, given)
+    on_node = launch.container is not None and launch.container.program == "kubernetes"  # which need not be this host
+    if there.path is not None and is_there(host, there.path):
+        return _local(host, there.path, "command", there.path, launch)
+    if given.startswith("/"):
+        if there.path is None or on_node:
+            raise Absent("model-in-container")
+        return Place(given=there.path, source="command", path=None, launch=launch)
+    cache = option(launch.argv, ("--download-dir",)) or hub_cache(volumes.environment(launch))
+    folder = volumes.outside(host, launch, cache).path if cache is not None else None
+    if folder is None:
+        raise Absent("model-in-container")
+    place = _cached(host, given, "command", launch, folder)
+    if place.path is None and on_node:
+        raise Absent("model-in-container")
+    return place
 
 
 def is_there(host: Host, path: str) -> bool:
@@ -102,13 +122,13 @@ def _local(host: Host, given: str, source: str, path: str, launch: Launch) -> Pl
     return Place(given=given, source=source, path=path, launch=launch)
 
 
-def _cached(host: Host, given: str, source: str, launch: Launch) -> Place:
+def _cached(host: Host, given: str, source: str, launch: Launch, cache: str | None = None) -> Place:
     missing = Place(given=given, source=source, path=None, launch=launch)
     repo = given.partition(":")[0]  # vLLM takes ORG/NAME:QUANTISATION for a GGUF repository
     if not _HUB_ID.match(repo):
         return missing
-    env = {**host.env, **launch.environment}
-    cache = option(launch.argv, ("--download-dir",)) or hub_cache(env)
+    env = {**({} if launch.container else host.env), **launch.environment}
+    cache = cache or option(launch.argv, ("--download-dir",)) or hub_cache(env)
     if cache is not None:
         folder = f"{cache}/models--{repo.replace('/', '--')}"
         if is_there(host, folder + "/snapshots"):

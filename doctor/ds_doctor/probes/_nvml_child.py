@@ -24,6 +24,7 @@ RECOVERY_ACTION = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, from R565 on
 NVLINK_SPEED = 164  # NVML_FI_DEV_NVLINK_GET_SPEED, scope: the link; MB/s
 COMPUTE_MODES = {0: "default", 1: "exclusive-thread", 2: "prohibited", 3: "exclusive-process"}
 VIRTUALIZATION = {0: "none", 1: "passthrough", 2: "vgpu", 3: "host-vgpu", 4: "host-vsga"}
+HOLDERS = {"Compute": "compute", "Graphics": "graphics", "MPSCompute": "mps"}
 REMOTE = {0: "gpu", 1: "npu", 2: "switch"}
 NOT_AVAILABLE = (1 << 64) - 1
 
@@ -146,16 +147,20 @@ class Nvml:
         if mig:
             said["mig"], said["mig_pending"] = bool(mig[0]), bool(mig[1])
             if mig[0]:
-                said["mig_uuids"] = self.mig_uuids(handle)
+                said["mig_devices"] = self.mig_devices(handle)
+                said["mig_uuids"] = [device["uuid"] for device in said["mig_devices"]]
 
-    def mig_uuids(self, handle: Any) -> list[str]:
-        uuids = []
+    def mig_devices(self, handle: Any) -> list[Said]:
+        devices = []
         for i in range(self.get("nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
             device = self.get("nvmlDeviceGetMigDeviceHandleByIndex", handle, i)
             uuid = self.text("nvmlDeviceGetUUID", device) if device is not None else None
             if uuid:
-                uuids.append(uuid)
-        return uuids
+                said: Said = {"uuid": uuid, "name": self.text("nvmlDeviceGetName", device)}
+                self.memory(device, said)
+                said["holders"] = self.holders(device)
+                devices.append({k: v for k, v in said.items() if v is not None})
+        return devices
 
     def health(self, handle: Any, said: Said) -> None:
         ecc = self.get("nvmlDeviceGetEccMode", handle)
@@ -220,11 +225,11 @@ class Nvml:
 
     def holders(self, handle: Any) -> list[Said]:
         holders: list[Said] = []
-        for kind in ("Compute", "Graphics"):
+        for kind in ("Compute", "Graphics", "MPSCompute"):
             for version in ("_v3", "_v2", ""):
                 found = self.get(f"nvmlDeviceGet{kind}RunningProcesses{version}", handle)
                 if found is not None:
-                    holders += [self.holder(kind.lower(), p) for p in found[:64]]
+                    holders += [self.holder(HOLDERS[kind], p) for p in found[:64]]
                     break
         return holders
 

@@ -8,6 +8,7 @@ tensors overlap, leave gaps, do not fit shape x dtype, or do not end exactly at 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from math import prod
 from operator import eq
 from typing import Annotated, Any
@@ -27,7 +28,7 @@ BITS: dict[str, int] = {
 }  # fmt: skip
 
 _Size = Annotated[int, msgspec.Meta(ge=0)]
-_Shape = Annotated[list[_Size], msgspec.Meta(max_length=64)]  # torch's own limit; keeps a hostile product small
+_Shape = Annotated[tuple[_Size, ...], msgspec.Meta(max_length=64)]  # torch's own limit; keeps a hostile product small
 _OVERFLOW = 1 << 63  # bytes; beyond it the library's arithmetic ends
 
 
@@ -42,12 +43,18 @@ class HeaderError(Exception):
         self.got = got
 
 
+# Tensors that are alike: the name with every number but the layer's as `*`, the dtype, the shape.
+Kind = tuple[str, str | None, tuple[int, ...] | None]
+
+
 class Layout(msgspec.Struct, frozen=True):
-    """What a whole header says: the tensors' names, the bytes they take, the dtypes that are not known here."""
+    """What a whole header says: the tensors' names, the bytes they take, the dtypes that are not known here, how many
+    there are of each kind."""
 
     names: frozenset[str]
     data_bytes: int
     unknown_dtypes: tuple[str, ...] = ()
+    kinds: Counter[Kind] = Counter()
 
 
 class _Tensor(msgspec.Struct, frozen=True, gc=False):
@@ -65,6 +72,8 @@ _DECODER = msgspec.json.Decoder(dict[str, _Tensor])
 _RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _METADATA = msgspec.json.Decoder(dict[str, str] | None)
 _USUAL = re.compile(rb'"__metadata__": ?\{"format": ?"\w{1,10}"\}')
+# Of an expert, of a part; what stands before it is looked at only where there is a number: ten times as fast.
+_NUMBER = re.compile(r"\.(?=[0-9])(?<!layers\.)(?<!layer\.)(?<!blocks\.)(?<!block\.)(?<![.\n]h\.)[0-9]+(?=\.)")
 _NOT_JSON = (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError, OverflowError)
 
 
@@ -98,7 +107,16 @@ def parse(header: bytes) -> Layout:
     if sizes != [(end - begin) * 8 for begin, end in zip(begins, ends, strict=True)]:
         _name_misshapen(by_place)
     unknown = {info.dtype for info in infos} - BITS.keys()
-    return Layout(frozenset(tensors), ends[-1], tuple(sorted(map(str, unknown))))
+    return Layout(frozenset(tensors), ends[-1], tuple(sorted(map(str, unknown))), _kinds(tensors))
+
+
+def _kinds(tensors: dict[str, _Tensor]) -> Counter[Kind]:
+    # One substitution over all names: 100,000 of them one by one would take three times as long.
+    names = _NUMBER.sub(".*", "\n" + "\n".join(tensors))[1:].split("\n")
+    if len(names) != len(tensors):  # a name with a line break in it
+        names = [_NUMBER.sub(".*", "\n" + name)[1:] for name in tensors]
+    infos = tensors.values()
+    return Counter(zip(names, [i.dtype for i in infos], [i.shape for i in infos], strict=True))
 
 
 def _place(item: tuple[str, Any]) -> Any:

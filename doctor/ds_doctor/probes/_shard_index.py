@@ -9,7 +9,7 @@ import msgspec
 from ._weight_file import clean
 from .model_folder import Names
 
-LIMIT = 64 << 20  # bytes; 96,085 tensors take about 9 MB
+LIMIT = 40 << 20  # bytes; 96,085 tensors take about 9 MB
 FIRST = 5  # names kept of each kind; the count is whole
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import msgspec
 
@@ -13,7 +14,7 @@ from .model_folder import WeightFile
 HEAD = 4096  # bytes of the first read: holds a pointer, an error page's start, and most small headers
 # Bytes of a header that is parsed: 96,085 tensors take about 10 MB; a made-up header of the format's 100 MB would take
 # five seconds and a gigabyte of memory.
-PARSED = 32 << 20
+PARSED = 24 << 20
 ZIP_END = b"PK\x05\x06"  # end of central directory; at most 22 bytes and a comment of 65,535 before the file's end
 ZIP_TAIL = 22 + 65_535
 LFS = b"version https://git-lfs.github.com/spec/v1"  # github.com/git-lfs/git-lfs docs/spec.md
@@ -22,10 +23,11 @@ _LFS_SIZE = re.compile(rb"^size (\d{1,19})$", re.MULTILINE)
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """A file, and the names in its header (which no fact keeps: there can be 100,000)."""
+    """A file, and what no fact keeps whole: the names in its header (there can be 100,000) and the kinds of its tensors."""
 
     file: WeightFile
     names: frozenset[str] = frozenset()
+    kinds: Counter[_safetensors.Kind] = Counter()
 
 
 def clean(name: str) -> str:
@@ -63,15 +65,16 @@ def pointer_size(head: bytes) -> int | None:
     return int(m[1]) if m else None
 
 
-def look(host: Host, path: str, name: str) -> Seen:
-    """The weight file at `path`, called `name` in its folder. Never raises: what hinders it becomes the kind."""
+def look(host: Host, path: str, name: str, parsed: int = PARSED) -> Seen:
+    """The weight file at `path`, called `name` in its folder; a header of more than `parsed` bytes is not parsed. Never
+    raises: what hinders it becomes the kind."""
     shown = clean(name)
     try:
         stat = host.stat(path)
         if stat.kind != "file":
             return Seen(WeightFile(name=shown, kind=stat.kind))
         head = host.read_at(path, 0, HEAD)
-        return _read(host, path, shown, stat.size, head)
+        return _read(host, path, shown, stat.size, head, parsed)
     except Absent:
         return Seen(_lost(host, path, shown))
     except Denied:
@@ -93,7 +96,7 @@ def _has_zip_end(host: Host, path: str, size: int) -> bool:
     return ZIP_END in host.read_at(path, max(0, size - ZIP_TAIL), ZIP_TAIL)
 
 
-def _read(host: Host, path: str, shown: str, size: int, head: bytes) -> Seen:
+def _read(host: Host, path: str, shown: str, size: int, head: bytes, parsed: int) -> Seen:
     kind = sniff(head)
     is_safetensors = shown.endswith(".safetensors")
     if kind == "lfs-pointer":
@@ -107,7 +110,7 @@ def _read(host: Host, path: str, shown: str, size: int, head: bytes) -> Seen:
         return Seen(WeightFile(name=shown, kind=kind or "other", size=size))
     try:
         length = _safetensors.header_length(head, size)
-        if length > PARSED:
+        if length > parsed:
             return Seen(WeightFile(name=shown, kind="header-not-parsed", size=size, header_bytes=length))
         header = head[_safetensors.LENGTH_BYTES : _safetensors.LENGTH_BYTES + length]
         if len(header) < length:
@@ -129,4 +132,4 @@ def _read(host: Host, path: str, shown: str, size: int, head: bytes) -> Seen:
         tensors=len(layout.names),
         unknown_dtypes=tuple(clean(d) for d in layout.unknown_dtypes[:5]),
     )
-    return Seen(whole, layout.names)
+    return Seen(whole, layout.names, layout.kinds)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from ..api import Absent, Host, Trouble, Unseen, probe
-from .launch import parse as parse_launch
+from . import _volumes as volumes
+from .launch import asked_launch
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,17 +104,22 @@ def disk(host: Host) -> Disk:
         raise Unseen("not-under-root")
     env = dict(host.env)
     model = host.asked.model
+    mapped: dict[str, str] = {}
     if host.asked.command:
-        launch = parse_launch(host.asked.command)
-        if launch.container is None:  # a container has other folders, which cannot be seen from here
+        launch = asked_launch(host.asked)
+        if launch.container is None:
             env.update(launch.environment)
             model = model or launch.model
+        else:  # a container has other folders: of them those are seen that are mounted from here
+            inside = roles(volumes.environment(launch), launch.model)
+            at_home = {r: volumes.outside(host, launch, p).path for r, p in inside.items()}
+            mapped = {r: p for r, p in at_home.items() if p is not None}
     try:
         types = parse_types(host.text("/proc/self/mountinfo"))
     except Trouble:
         types = {}
     places = []
-    for role, path in roles(env, model).items():
+    for role, path in {**roles(env, model), **mapped}.items():
         at = _nearest(host, path)
         if at is None:
             continue

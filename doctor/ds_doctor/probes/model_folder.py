@@ -144,4 +144,4 @@ def model_folder(host: Host) -> ModelFolder:
         raise Absent("no-model-given")
     from . import _folder_look
 
-    return _folder_look.look_at(host)
+    return host.once(_folder_look.look_at).folder

@@ -38,13 +38,30 @@ class Fabric(msgspec.Struct, frozen=True, kw_only=True):
     health_mask: int | None = None
 
 
-class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """A process that holds memory of a GPU (host PID; the name only where the PID namespace allows)."""
+class Holder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A process that holds memory of a GPU (the PID as NVML gives it). What /proc tells of it is there only where it is
+    certainly that process: `command` is its program (with the module or script that a Python runs, nothing else: further
+    words may hold secrets), `container` what its control group names (docker:<id>, podman:<id>, containerd:<id>,
+    pod:<uid>)."""
 
     pid: int
-    kind: str  # compute, graphics
+    kind: str  # compute, graphics, mps (a client of the MPS server)
     memory_mib: int | None = None
     name: str | None = None
+    command: str | None = None
+    container: str | None = None
+
+
+class MigDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A part of a GPU in MIG mode, with memory of its own."""
+
+    uuid: str
+    name: str = ""
+    memory_total_mib: int | None = None
+    memory_free_mib: int | None = None
+    memory_used_mib: int | None = None
+    memory_reserved_mib: int | None = None
+    holders: tuple[Holder, ...] = ()
 
 
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +82,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     mig: bool | None = None
     mig_pending: bool | None = None
     mig_uuids: tuple[str, ...] = ()
+    mig_devices: tuple[MigDevice, ...] = ()
     ecc: bool | None = None
     ecc_pending: bool | None = None
     ecc_uncorrected: int | None = None  # volatile: since the driver was loaded
@@ -177,4 +195,8 @@ def nvml(host: Host) -> Nvml:
         msgspec.structs.replace(g, numa_node=numa_node(host, g.bdf)) if g.bdf and g.numa_node is None else g
         for g in said.gpus
     )
+    if any(g.holders or g.mig_devices for g in gpus):
+        from ._gpu_holders import named
+
+        gpus = named(host, gpus)
     return msgspec.structs.replace(said, gpus=gpus)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -69,15 +69,35 @@ class ToolDoc(msgspec.Struct, frozen=True, kw_only=True):
     catalogue_date: str
 
 
+class ServiceDoc(msgspec.Struct, frozen=True, kw_only=True):
+    """One service of the file given with -f. `kind`: compose, kubernetes, systemd, script. `source`: the file and the
+    place in it. `results`: those of its own, where several services were judged and a rule came out differently for
+    them; rules that passed or do not apply are left out. `unread`: what of its command is not understood."""
+
+    name: str
+    kind: str
+    source: str
+    command: tuple[str, ...]
+    engine: str | None
+    model: str | None
+    verdict: Literal["pass", "warn", "fail", "unknown"]
+    unread: tuple[str, ...] = ()
+    results: tuple[ResultDoc, ...] = ()
+
+
 class TargetDoc(msgspec.Struct, frozen=True, kw_only=True):
     """What was judged besides the host: the launch command, its engine, the interpreter, the model folder; `root`: the
-    folder whose files were judged instead of this host."""
+    folder whose files were judged instead of this host; `file` and `service`: where the command stands (-f);
+    `unread`: what of it is not understood."""
 
     command: tuple[str, ...] = ()
     engine: str | None = None
     python: str | None = None
     model: str | None = None
     root: str | None = None
+    file: str | None = None
+    service: str | None = None
+    unread: tuple[str, ...] = ()
 
 
 class GpuDoc(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +127,7 @@ class HostDoc(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of `ds-doctor run`."""
+    """One run of `ds-doctor run`. `results` holds one result for every rule, of several services the worst."""
 
     schema: str
     tool: ToolDoc
@@ -119,6 +139,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int
     counts: dict[str, int]
     results: tuple[ResultDoc, ...]
+    services: tuple[ServiceDoc, ...] = ()
 
 
 def clean(value: Any) -> Any:
@@ -137,6 +158,9 @@ def clean(value: Any) -> Any:
 def judged_again(rule: str, target: TargetDoc) -> str:
     """The command that judges a rule anew: how a fix is verified where no simpler command tells."""
     words = ["ds-doctor", "run", "--only", rule]
+    if target.file is not None:
+        words += ["-f", target.file, *(("--service", target.service) if target.service else ())]
+        return shlex.join([*words, *(("--root", target.root) if target.root else ())])
     for option, value in (("--root", target.root), ("--model", target.model)):
         words += [option, value] if value is not None and value not in target.command else []
     return shlex.join([*words, *(("--", *target.command) if target.command else ())])
@@ -211,6 +235,7 @@ def build(
     target: TargetDoc,
     started_at: str,
     duration_s: float,
+    services: Iterable[ServiceDoc] = (),
 ) -> Report:
     """The whole report in one language."""
     return Report(
@@ -224,6 +249,7 @@ def build(
         exit_code=verdicts.exit_code,
         counts={str(k): v for k, v in verdicts.counts.items()},
         results=tuple(result_doc(r, catalogue, lang, r.rule in verdicts.required, target) for r in verdicts.results),
+        services=tuple(services),
     )
 
 
@@ -234,6 +260,7 @@ __all__ = [
     "HostDoc",
     "Report",
     "ResultDoc",
+    "ServiceDoc",
     "StepDoc",
     "TargetDoc",
     "build",

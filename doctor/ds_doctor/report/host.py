@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
+from ..catalogue import Catalogue
 from ..host import Asked
-from ..model import Outcome
+from ..model import Lang, Outcome, Reason, Result
 from ..probes.kernel_module import KernelModule
 from ..probes.launch import Launch
 from ..probes.model_folder import ModelFolder
 from ..probes.nvml import Nvml, Pair
 from ..probes.python_env import Packages, TorchBuild
 from ..probes.system import System
-from .document import GpuDoc, HostDoc, TargetDoc, clean, show
+from .document import GpuDoc, HostDoc, ServiceDoc, TargetDoc, clean, result_doc, show
+
+if TYPE_CHECKING:  # an answer of `explain` needs no engine
+    from ..engine import Verdicts
 
 T = TypeVar("T")
 ALWAYS: tuple[type, ...] = (System, Launch)  # gathered whatever is judged: cheap, and the report's head needs them
@@ -85,8 +89,14 @@ def _meet(nvml: Nvml, pair: Pair) -> str:
     return _ANCESTOR.get(pair.ancestor, "?") if pair.ancestor is not None else "?"
 
 
-def target_doc(asked: Asked, outcomes: Mapping[type, Outcome]) -> TargetDoc:
-    """What was judged besides the host."""
+def target_doc(
+    asked: Asked,
+    outcomes: Mapping[type, Outcome],
+    words: Catalogue | None = None,
+    lang: Lang = "en",
+    service: str | None = None,
+) -> TargetDoc:
+    """What was judged besides the host; `service`: the one of several that it is about."""
     python = get(outcomes, Packages)
     launch = get(outcomes, Launch)
     folder = get(outcomes, ModelFolder)
@@ -96,4 +106,54 @@ def target_doc(asked: Asked, outcomes: Mapping[type, Outcome]) -> TargetDoc:
         python=clean(python.python if python else asked.python),
         model=clean((folder.path if folder else None) or asked.model or (launch.model if launch else None)),
         root=clean(asked.root),
+        file=clean(asked.deployment.source) if asked.deployment is not None else None,
+        service=clean(service),
+        unread=_unread(launch, words, lang),
+    )
+
+
+def _unread(launch: Launch | None, words: Catalogue | None, lang: Lang) -> tuple[str, ...]:
+    """What of the command is not understood, in words."""
+    if launch is None or words is None:
+        return ()
+    return tuple(clean(words.explain(Reason(u.id, u.data), lang)) for u in launch.unread)
+
+
+def targets_doc(asked: Sequence[Asked], outcomes: Mapping[type, Outcome]) -> TargetDoc:
+    """Of several services of one file only what they share: the rest stands with each of them."""
+    one = target_doc(asked[0], outcomes)
+    return TargetDoc(python=one.python, root=one.root, file=one.file)
+
+
+def service_name(asked: Asked) -> str:
+    """The service's name; empty for what is no service of a file."""
+    return asked.deployment.name if asked.deployment is not None else ""
+
+
+def service_doc(
+    asked: Asked,
+    outcomes: Mapping[type, Outcome],
+    verdicts: Verdicts,
+    own: Iterable[Result],
+    words: Catalogue,
+    lang: Lang,
+) -> ServiceDoc:
+    """One service of the file; `own`: its results that differ from another service's."""
+    target = target_doc(asked, outcomes, words, lang, service_name(asked))
+    deployment = asked.deployment
+    source = " ".join(w for w in (deployment.source, deployment.where) if w) if deployment is not None else ""
+    return ServiceDoc(
+        name=clean(service_name(asked)),
+        kind=deployment.kind if deployment is not None else "",
+        source=clean(source),
+        command=target.command,
+        engine=target.engine,
+        model=target.model,
+        verdict=verdicts.verdict,
+        unread=target.unread,
+        results=tuple(
+            result_doc(r, words, lang, r.rule in verdicts.required, target)
+            for r in own
+            if r.status not in ("pass", "skip")
+        ),
     )

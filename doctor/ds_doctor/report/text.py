@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..model import Lang, Status
-from .document import Report, ResultDoc
+from .document import Report, ResultDoc, ServiceDoc
 from .layout import pad, table, wrap
 from .page import LABEL, Page, command, fix, source
 
@@ -34,12 +34,12 @@ def render(
     _verdict(page, report)
     if not quiet:
         _host(page, report)
-    for status in _ORDER:
-        for result in report.results:
-            if result.status == status and not (quiet and status == "note"):
-                page.add()
-                _fault(page, result, verbose)
-    _unjudged(page, report, quiet)
+    several = len(report.services) > 1
+    apart = {r.rule for s in report.services for r in s.results} if several else set()
+    _faults(page, [r for r in report.results if r.rule not in apart], verbose, quiet)
+    for service in report.services if several else ():
+        _service(page, service, verbose, quiet)
+    _unjudged(page, [r for r in report.results if r.rule not in apart], quiet)
     if not quiet:
         _rest(page, report, verbose)
     page.add()
@@ -80,8 +80,12 @@ def _host(page: Page, report: Report) -> None:
     ]
     if any(aim):
         page.block(page.word("target"), " · ".join(a for a in aim if a), 0)
-    if target.command:
+    if len(report.services) == 1:
+        page.block(page.word("service"), f"{report.services[0].name} ({report.services[0].source})", 0)
+    if target.command and len(report.services) < 2:
         page.block("", "$ " + " ".join(target.command), 0)
+        for said in target.unread:
+            page.block(page.word("unread"), said, 0)
     if host.gpus:
         page.add()
         rows = [
@@ -118,6 +122,31 @@ def _gib(mib: int | None) -> str:
     return "?" if mib is None else f"{mib / 1024:.1f} GiB"
 
 
+def _faults(page: Page, results: Sequence[ResultDoc], verbose: bool, quiet: bool) -> None:
+    for status in _ORDER:
+        for result in results:
+            if result.status == status and not (quiet and status == "note"):
+                page.add()
+                _fault(page, result, verbose)
+
+
+def _service(page: Page, service: ServiceDoc, verbose: bool, quiet: bool) -> None:
+    """A section of one of several services: what is its own."""
+    faults = [r for r in service.results if r.status in _ORDER]
+    if quiet and not any(r.status != "note" for r in faults):
+        return
+    page.add()
+    verdict = page.paint(page.word("verdict." + service.verdict), service.verdict)
+    page.add(f"== {service.name}: {verdict} ({service.kind}, {service.engine or '?'})")
+    if not quiet:
+        page.block("", service.source)
+        page.block("", "$ " + " ".join(service.command))
+        for said in service.unread:
+            page.block(page.word("unread"), said)
+    _faults(page, faults, verbose, quiet)
+    _unjudged(page, service.results, quiet)
+
+
 def _fault(page: Page, result: ResultDoc, verbose: bool) -> None:
     page.add(f"{page.paint(pad(page.word(result.status), LABEL), result.status)}{result.rule}")
     if result.status == "error":
@@ -149,8 +178,8 @@ def _fault(page: Page, result: ResultDoc, verbose: bool) -> None:
                 page.block("", page.word("semicolon").join(claim.sources))
 
 
-def _unjudged(page: Page, report: Report, quiet: bool) -> None:
-    some = [r for r in report.results if r.status == "unknown" and (r.required or not quiet)]
+def _unjudged(page: Page, results: Iterable[ResultDoc], quiet: bool) -> None:
+    some = [r for r in results if r.status == "unknown" and (r.required or not quiet)]
     if some:
         page.add()
         page.add(page.paint(page.word("unjudged"), "unknown"))

@@ -68,6 +68,8 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "links": ("links", "互连"),
     "host": ("host", "主机"),
     "target": ("target", "目标"),
+    "service": ("service", "服务"),
+    "unread": ("unread", "未读懂"),
     "root": ("only the files below {what} (--root)", "仅检查 {what} 之下的文件（--root）"),
     "vm": ("VM ({what})", "虚拟机（{what}）"),
     "container": ("inside a container ({what})", "容器内（{what}）"),

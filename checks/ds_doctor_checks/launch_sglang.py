@@ -1,0 +1,29 @@
+"""The SGLang command's values: what the engine refuses behind its parser, and what passes and dies later."""
+
+from __future__ import annotations
+
+from ds_doctor.api import Findings, check
+from ds_doctor.probes.engine_flags import EngineFlags
+from ds_doctor.probes.environment import Environment
+from ds_doctor.probes.launch import Launch
+from ds_doctor.probes.nvml import Nvml
+
+FAMILY = "launch"
+
+
+@check("launch-sglang-refused")
+def sglang_starts_with_these_values(
+    launch: Launch, engine_flags: EngineFlags | None, environment: Environment | None, nvml: Nvml | None
+) -> Findings:
+    from ._launch_sglang import refused
+
+    yield from refused(launch, engine_flags, environment, nvml)
+
+
+@check("launch-sglang-dies-later")
+def sglang_runs_with_these_values(
+    launch: Launch, engine_flags: EngineFlags | None, environment: Environment | None
+) -> Findings:
+    from ._launch_sglang import dying
+
+    yield from dying(launch, engine_flags, environment)
