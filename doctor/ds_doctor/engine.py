@@ -135,8 +135,9 @@ def with_site(
 
 
 def matches(pattern: str, rule: str, check: Check) -> bool:
-    """Whether a pattern names the rule, its check or its family."""
-    return any(fnmatchcase(name, pattern) for name in (rule, check.name, check.family))
+    """Whether a pattern names the rule, its check or its family; `family.*` names all of a family, too."""
+    whole = f"{check.family}.{rule}"
+    return any(fnmatchcase(name, pattern) for name in (rule, check.name, check.family, whole))
 
 
 def chosen(doctor: Doctor, choice: Choice) -> tuple[list[Check], set[str], set[str]]:
