@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ds_doctor import engine
 from ds_doctor.catalogue import Catalogue
 from ds_doctor.registry import Check
@@ -14,7 +15,7 @@ def _check(name: str, family: str, *rules: str) -> Check:
 
 DOCTOR = engine.Doctor(
     (_check("gpus_are_there", "launch", "launch-too-few-gpus", "launch-gpu-lost"), _check("driver", "driver", "driver-missing")),
-    Catalogue(),
+    Catalogue(schema=1),
 )  # fmt: skip
 
 
