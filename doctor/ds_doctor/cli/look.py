@@ -190,7 +190,7 @@ def replay(
         if getattr(fact, "of_asked_alone", False):
             got[fact] = ask(nowhere, fact)
         elif other and getattr(fact, "of_command", False):
-            got[fact] = Outcome(None, "unseen", Reason("not-recorded-for-command"))
+            got[fact] = Outcome(None, "absent", Reason("not-recorded-for-command"))
     return got
 
 
