@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ds_doctor.api import Findings, NotApplicable, Undecided, found, undecided
 from ds_doctor.probes.engine_flags import EngineFlags
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.launch import Launch
+from ds_doctor.probes.model_config import ModelConfig
 from ds_doctor.probes.nvml import Nvml
 
 from ._data import table
@@ -48,6 +51,13 @@ def _capability(launch: Launch, environment: Environment | None, nvml: Nvml | No
     return kinds.pop() if len(kinds) == 1 else None
 
 
+def _config(launch: Launch, model: ModelConfig | None) -> dict[str, Any] | None:
+    """The config.json of the command's own model; one that was given beside the command may be another's."""
+    if model is None or model.source != "command" or launch.container is not None:
+        return None
+    return model.config
+
+
 class _Names:
     """The flags of the options, as the user wrote them or as the engine's table names them first."""
 
@@ -61,11 +71,16 @@ class _Names:
 
 
 def refused(
-    launch: Launch, installed: EngineFlags | None, environment: Environment | None, nvml: Nvml | None
+    launch: Launch,
+    installed: EngineFlags | None,
+    environment: Environment | None,
+    nvml: Nvml | None,
+    model: ModelConfig | None,
 ) -> Findings:
     rule = "launch-sglang-refused"
     made = _made(launch, installed)
-    view = view_of(made, _environment(launch, environment), _capability(launch, environment, nvml))
+    capability = _capability(launch, environment, nvml)
+    view = view_of(made, _environment(launch, environment), capability, _config(launch, model))
     names = _Names(launch, installed, made)
     all_of_them = refusals(view)
     if made.table.wanted not in (None, VERSION):
@@ -103,9 +118,11 @@ def dying(launch: Launch, installed: EngineFlags | None, environment: Environmen
         yield found("launch-sglang-dies-later", on=flag, flag=flag, value=worry.value, words=words)
 
 
-def silently_replaced(launch: Launch, installed: EngineFlags | None, environment: Environment | None) -> Findings:
+def silently_replaced(
+    launch: Launch, installed: EngineFlags | None, environment: Environment | None, model: ModelConfig | None
+) -> Findings:
     made = _made(launch, installed)
-    view: View = view_of(made, _environment(launch, environment))
+    view: View = view_of(made, _environment(launch, environment), None, _config(launch, model))
     names = _Names(launch, installed, made)
     for r in replaced(view):
         flag, words = names.of(r.dest), table("sglang_refusals")["replaced"][r.words]

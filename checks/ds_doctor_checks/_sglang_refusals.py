@@ -7,6 +7,7 @@ is left out: a command that passes here may still be refused.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from . import _sglang_cache as cache
 from . import _sglang_deepseek as deepseek
@@ -178,10 +179,15 @@ _CHECKS: tuple[Hook, ...] = (
 )
 
 
-def view_of(options: Options, environment: Mapping[str, str], capability: tuple[int, int] | None = None) -> View:
-    """What resolution would see of the command."""
+def view_of(
+    options: Options,
+    environment: Mapping[str, str],
+    capability: tuple[int, int] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> View:
+    """What resolution would see of the command; `config`: the model's config.json, where it can be read."""
     given = frozenset(g.dest for g in options.given)
-    return View(options.values, given, model_of(options.model), environment, capability)
+    return View(options.values, given, model_of(options.model, config), environment, capability)
 
 
 def refusals(view: View) -> tuple[Refusal, ...]:
