@@ -241,7 +241,9 @@ class _Run:
         message = f"{self.outer}: error: unrecognized arguments: " + " ".join(words.words[i] for i in extras)
         groups: list[list[int]] = []
         for i in extras:
-            if groups and not words.words[i].startswith("-") and groups[-1][-1] == i - 1:
+            before = groups[-1][-1] if groups else -9
+            beside = before == i - 1 and words.origins[before] == words.origins[i] - 1
+            if beside and not words.words[i].startswith(("-", "\u2013", "\u2014")):  # a long dash was meant as a flag's
                 groups[-1].append(i)
             else:
                 groups.append([i])

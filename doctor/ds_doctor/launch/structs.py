@@ -265,3 +265,26 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...]
     launch: Launch
     deployment: Deployment
+
+
+class Gateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One route to a server behind a gateway.
+
+    `kind`: nginx, ingress-nginx, alb, haproxy, gke, gateway-api, istio, envoy, traefik. `where`: the place in the file.
+    `timeout_s`: None: none, or not known. `whole`: it counts for the whole request, else between two pieces of the answer.
+    `setting`: what sets it; `default`: the file does not, and this is the program's own. `buffers`: the answer is collected
+    before it is passed on. `body_bytes`: the largest request, None: no limit known; `body_setting`, `body_default` likewise.
+    `ports`: of the servers behind it, as far as they are named.
+    """
+
+    kind: str
+    where: str
+    setting: str
+    timeout_s: float | None = None
+    whole: bool = False
+    default: bool = False
+    buffers: bool = False
+    body_bytes: int | None = None
+    body_setting: str | None = None
+    body_default: bool = False
+    ports: tuple[int, ...] = ()
