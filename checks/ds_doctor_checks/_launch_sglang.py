@@ -13,6 +13,7 @@ from ds_doctor.probes.nvml import Nvml
 
 from ._data import table
 from ._flag_table import choose
+from ._open_words import need_certain
 from ._options import Options, options
 from ._sglang_later import replaced, worries
 from ._sglang_refusals import refusals, unseen, view_of
@@ -28,6 +29,7 @@ def _made(launch: Launch, installed: EngineFlags | None) -> Options:
         raise NotApplicable("launch-sglang-no-server")
     if made.errors:
         raise NotApplicable("launch-sglang-parser-first")
+    need_certain(made)
     return made
 
 

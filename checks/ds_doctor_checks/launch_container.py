@@ -39,7 +39,7 @@ def the_container_gets_gpus(launch: Launch, docker: Docker | None) -> Findings:
     data = {"program": container.program, "image": container.image or "?"}
     if emptied or (seen and container.program == "docker" and not (default or "").startswith("nvidia")):
         yield found("launch-container-no-gpus", **data)
-        yield not_applicable("launch-container-gpus-default", "launch-said-by", rule="launch-container-no-gpus")
+        yield not_applicable("launch-container-gpus-default", "launch-said-by", by="launch-container-no-gpus")
     elif not (default or "").startswith("nvidia"):
         yield undecided("launch-container-no-gpus", "launch-default-runtime-unseen")
         yield found("launch-container-gpus-default", **data)
