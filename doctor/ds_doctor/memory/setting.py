@@ -18,7 +18,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     engine's own default. `kv_dtype` and `dtype` as the flags take them. `speculative`: tokens a step; `drafter_layers`: full-attention layers
     that the drafter adds to the cache. `state_mode`: how recurrent states are kept ("none", "align", "all"; None: the default).
     `dp_attention`: SGLang's --enable-dp-attention. `offload_gib`: weights that stay on the host, each GPU. `batches`: steps in flight (None: the
-    default)."""
+    default). `host_tables`: whether Engram tables stay in host memory (None: the engine's default)."""
 
     engine: Literal["vllm", "sglang"] = "vllm"
     version: Version | None = None
@@ -50,6 +50,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     language_only: bool = False
     kv_bytes_given: int | None = None
     prefix_caching: bool | None = None
+    host_tables: bool | None = None
 
     @property
     def at(self) -> Version:
