@@ -11,7 +11,7 @@ from ds_doctor.probes.nvml import Nvml
 from ._data import table
 from ._flag_table import choose
 from ._options import Options, options
-from ._sglang_later import worries
+from ._sglang_later import replaced, worries
 from ._sglang_refusals import refusals, unseen, view_of
 from ._sglang_view import VERSION, View
 
@@ -100,3 +100,13 @@ def dying(launch: Launch, installed: EngineFlags | None, environment: Environmen
     for worry in worries(view):
         flag = names.of(worry.dest)
         yield found("launch-sglang-dies-later", on=flag, flag=flag, value=worry.value, words=words[worry.words])
+
+
+def silently_replaced(launch: Launch, installed: EngineFlags | None, environment: Environment | None) -> Findings:
+    made = _made(launch, installed)
+    view: View = view_of(made, _environment(launch, environment))
+    names = _Names(launch, installed, made)
+    words = table("sglang_refusals")["replaced"]
+    for r in replaced(view):
+        flag = names.of(r.dest)
+        yield found("launch-sglang-replaced", on=flag, flag=flag, value=r.value, now=r.now, words=words[r.words])

@@ -27,3 +27,12 @@ def sglang_runs_with_these_values(
     from ._launch_sglang import dying
 
     yield from dying(launch, engine_flags, environment)
+
+
+@check("launch-sglang-replaced")
+def sglang_takes_these_values(
+    launch: Launch, engine_flags: EngineFlags | None, environment: Environment | None
+) -> Findings:
+    from ._launch_sglang import silently_replaced
+
+    yield from silently_replaced(launch, engine_flags, environment)

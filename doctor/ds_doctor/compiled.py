@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -79,8 +79,22 @@ def digest(data: bytes, kinds: tuple[type[msgspec.Struct], ...] = KINDS) -> str:
 
 def _rules(mark: str, catalogue: Catalogue) -> Rules:
     none = {f: getattr(_NO_SIGNS, f) for f in _SIGNS}
-    bare = {name: msgspec.structs.replace(rule, **none) for name, rule in catalogue.rule.items()}
+    bare = {
+        name: msgspec.structs.replace(rule, claims=(*rule.claims, *_gathered(rule, catalogue)), claims_of={}, **none)
+        for name, rule in catalogue.rule.items()
+    }
     return Rules(mark, Catalogue(catalogue.schema, catalogue.date, bare, catalogue.reason))
+
+
+def _gathered(rule: Rule, catalogue: Catalogue) -> Iterator[Claim]:
+    """The claims that the rule takes from those that stand on their own, each once with all that it is about."""
+    about: dict[str, list[str]] = {}
+    for topic, names in rule.claims_of.items():
+        for name in names:
+            about.setdefault(name, []).append(topic)
+    for name, topics in about.items():
+        one = catalogue.claim[name]
+        yield Claim(one.says, one.standing, one.truth, one.sources, tuple(topics))
 
 
 RULES = Form("rules.json", Rules, KINDS, _rules)

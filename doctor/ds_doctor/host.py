@@ -20,7 +20,7 @@ import msgspec
 
 from . import kept
 from .command import Output, run_command
-from .launch.structs import Deployment, Launch
+from .launch.structs import Deployment, Gateway, Launch
 from .model import Absent, Denied, Malformed, Trouble
 from .profile import Profile
 
@@ -32,7 +32,8 @@ T = TypeVar("T")
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What the user asked to be judged: the launch command, the interpreter, the model folder, another root's files
     instead of this host, the profile of a model (None: not given). Of a service in a file, `command` are its words,
-    `launch` is what the file says they start and where, `deployment` the settings around them."""
+    `launch` is what the file says they start and where, `deployment` the settings around them. `gateways`: the routes to
+    servers in that file."""
 
     command: tuple[str, ...] = ()
     python: str | None = None
@@ -41,6 +42,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     profile: Profile | None = None
     launch: Launch | None = None
     deployment: Deployment | None = None
+    gateways: tuple[Gateway, ...] = ()
 
 
 _LOOKED = threading.local()

@@ -16,7 +16,14 @@ from .tensors import TensorGroup
 from .tensors import parts as tensor_parts
 
 # The error of each way, as a share; measured on the recorded starts in fixtures/memory and on the published sizes of known models.
-_SPREAD = {"tensors": 0.01, "size": 0.02, "config": 0.03, "config-quantised": 0.08, "uncertain": 0.15}
+_SPREAD = {
+    "tensors": 0.01,
+    "size": 0.02,
+    "config": 0.03,
+    "config-quantised": 0.08,
+    "config-fp8": 0.04,
+    "uncertain": 0.15,
+}
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,4 +190,7 @@ def _way(a: Architecture, s: Setting, source: str) -> str:
         return source
     if not a.certain:
         return "uncertain"
-    return "config" if _quantisation(a, s) is None else "config-quantised"
+    q = _quantisation(a, s)
+    if q is None:
+        return "config"
+    return "config-fp8" if q.known and 8 <= q.bits < 8.1 and q.feed_bits is None and not q.skips else "config-quantised"

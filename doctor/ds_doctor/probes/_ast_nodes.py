@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ._ast_eval import Evaluator
 
 # Texts for people: not looked at.
-TOLD = frozenset(("help", "description", "metavar", "epilog", "usage"))  # texts for people: not looked at
+TOLD = frozenset(("help", "description", "metavar", "epilog", "usage"))
 
 
 def unknown(ev: Evaluator, node: ast.expr, scope: Scope) -> Any:

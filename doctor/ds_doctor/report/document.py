@@ -187,6 +187,7 @@ def result_doc(result: Result, catalogue: Catalogue, lang: Lang, required: bool,
             why = rule.why.say(lang, result.findings[0].data)
             fix = tuple(steps(rule, result.findings, lang))
             verify = fill(rule.verify, result.findings[0].data) if rule.verify else judged_again(result.rule, target)
+    about = {name for f in result.findings for name in f.data.get("about", ())}
     return ResultDoc(
         rule=result.rule,
         check=result.check,
@@ -201,6 +202,7 @@ def result_doc(result: Result, catalogue: Catalogue, lang: Lang, required: bool,
         claims=tuple(
             ClaimDoc(says=c.says.plain(lang), standing=c.standing, truth=c.truth.plain(lang), sources=c.sources)
             for c in (rule.claims if rule else ())
+            if not c.about or about.intersection(c.about)
         ),
         findings=findings,
         reason=clean(reason),
