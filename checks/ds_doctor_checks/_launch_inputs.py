@@ -10,7 +10,7 @@ import re
 import msgspec
 
 from ds_doctor.api import NotApplicable, Undecided
-from ds_doctor.probes.launch import Container, Deployment, Launch, Mount
+from ds_doctor.probes.launch import OPEN, Container, Deployment, Launch, Mount, option
 
 from ._model import Case, case
 from ._options import Options, options
@@ -26,7 +26,16 @@ SERVER_PORTS = {"vllm": 8000, "sglang": 30000}
 # nvidia-container-runtime's own words for none: https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html
 _NO_DEVICES = ("", "none", "void")
 # Objects whose pods are one engine together, over Ray or another launcher.
-_TOGETHER = ("LeaderWorkerSet", "RayCluster", "RayService", "RayJob", "MPIJob", "PyTorchJob", "StatefulSet", "LLMInferenceService")
+_TOGETHER = (
+    "LeaderWorkerSet",
+    "RayCluster",
+    "RayService",
+    "RayJob",
+    "MPIJob",
+    "PyTorchJob",
+    "StatefulSet",
+    "LLMInferenceService",
+)
 
 
 def container_of(launch: Launch) -> Container:
@@ -115,9 +124,9 @@ def server_port(launch: Launch) -> int | None:
         return None
     if read.config is not None:
         raise Undecided("launch-flags-in-file", path=read.config)
-    given = read.of("port")
-    if given is not None and any(w in launch.open or "$" in w for w in (*given.words, given.word)):
-        raise Undecided("launch-words-open", words=list(given.words) or [given.word])
+    given = option(launch.arguments, ("--port",))
+    if given is not None and OPEN.search(given):
+        raise Undecided("launch-words-open", words=[given])
     port = read.get("port")
     return port if isinstance(port, int) and not isinstance(port, bool) else SERVER_PORTS[launch.engine or "vllm"]
 

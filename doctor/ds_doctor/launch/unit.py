@@ -126,12 +126,13 @@ def _assigned(words: list[str], found: Found) -> list[Slip]:
             slips.append(Slip(kind="ignored", text="…" if secret else variable[:60]))
             continue
         secret = is_secret(variable)
+        if re.search(r"\$[A-Za-z_{]", setting):  # nobody fills it in, and nothing here may take it for filled in
+            slips.append(Slip(kind="literal", text=variable))
+            continue
         found.environment[variable] = setting
         second = re.search(r"\s([A-Z][A-Z0-9_]{2,})=", setting)
         if second:
             slips.append(Slip(kind="swallowed", text=f"{variable} {second[1]}"))
-        elif re.search(r"\$[A-Za-z_{]", setting):
-            slips.append(Slip(kind="literal", text=variable))
     return slips
 
 
