@@ -8,6 +8,8 @@ from __future__ import annotations
 import shlex
 
 from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, not_applicable, undecided
+from ds_doctor.probes.environment import Environment
+from ds_doctor.probes.launch import Launch
 from ds_doctor.probes.model_folder import ModelFolder
 
 from ._weights import (
@@ -26,9 +28,23 @@ from ._weights import (
 )
 
 
+def _kept_offline(launch: Launch | None, environment: Environment | None) -> bool:
+    """Whether the command names a repository of the Hub, and a variable forbids to ask the Hub."""
+    from ._environment import variables
+    from ._hub import hub_id, is_offline
+
+    given = variables(environment, launch)
+    return hub_id(launch) is not None and is_offline({n: v.value for n, v in given.items()}) is not None
+
+
 @check("weights-path-missing", "weights-hub-ref-broken")
-def the_model_is_where_it_should_be(model: ModelFolder) -> Findings:
-    if model.layout in ("missing", "dangling"):
+def the_model_is_where_it_should_be(
+    model: ModelFolder, launch: Launch | None, environment: Environment | None
+) -> Findings:
+    if model.layout == "missing" and model.source == "command" and _kept_offline(launch, environment):
+        yield not_applicable("weights-path-missing", "offline-says")
+        yield not_applicable("weights-hub-ref-broken", "model-path-not-there", path=model.given)
+    elif model.layout in ("missing", "dangling"):
         yield found("weights-path-missing", on=model.given, path=model.given)
         yield not_applicable("weights-hub-ref-broken", "model-path-not-there", path=model.given)
     elif model.hub is None:

@@ -115,13 +115,6 @@ def _check(options: Options) -> list[tuple[str, str]]:
     # A snapshot holds what was asked when it was recorded.
     for name in ("root", "record", "python", "model"):
         _exclude(**{name: named[name], "replay": options.replay})
-    if options.file is not None and options.command:
-        raise Usage(
-            t(
-                "-f takes the launch command from the file; give none after --",
-                "-f 从文件中读取启动命令，-- 之后不能再给命令",
-            )
-        )
     if options.service is not None and options.file is None:
         raise Usage(t("--service: it chooses a service of the file given with -f", "--service：须与 -f 一起使用"))
     if options.root is not None:

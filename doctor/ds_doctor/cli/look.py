@@ -65,7 +65,7 @@ def what(options: Options, explain: Callable[[Reason], str]) -> tuple[list[Asked
         if not options.command and options.file is None:
             return [kept.asked, *(s.asked for s in kept.services)], kept
         other = msgspec.structs.replace(
-            kept.asked, command=redact(options.command), model=None, launch=None, deployment=None
+            kept.asked, command=redact(options.command), model=None, launch=None, deployment=None, gateways=()
         )
         return _services(options, other, explain), kept
     model = options.model
@@ -190,7 +190,7 @@ def replay(
         if getattr(fact, "of_asked_alone", False):
             got[fact] = ask(nowhere, fact)
         elif other and getattr(fact, "of_command", False):
-            got[fact] = Outcome(None, "unseen", Reason("not-recorded-for-command"))
+            got[fact] = Outcome(None, "absent", Reason("not-recorded-for-command"))
     return got
 
 

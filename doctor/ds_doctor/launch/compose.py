@@ -268,7 +268,8 @@ def _reservations(file: _File, given: dict[str, Any]) -> list[Gpus]:
 
 def _reserved(file: _File, device: dict[str, Any], by: str) -> Gpus:
     count = file.text(device.get("count"))
-    devices = tuple(file.texts(device.get("device_ids")))
+    # One text with commas does what a list does: it is handed on joined by commas.
+    devices = tuple(d.strip() for t in file.texts(device.get("device_ids")) for d in t.split(",") if d.strip())
     number = whole(count) if count is not None else None
     every = count in ("all", "-1") or (count is None and not devices)  # neither: all of them
     capabilities = tuple(file.texts(device.get("capabilities"))) if "capabilities" in device else ()

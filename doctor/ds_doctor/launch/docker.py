@@ -220,7 +220,8 @@ def gpus_option(value: str) -> Gpus | None:
         key, equals, text = field.partition("=")
         if not equals:
             if i:
-                devices.append(key)  # device=0,1 without the quotes: docker itself refuses it
+                devices.append(key)  # device=0,1 without the quotes: docker takes the 1 for a count beside the device
+                count = int(key) if re.fullmatch(r"\d{1,4}", key) else count
                 continue
             key, text = "count", key
         if key == "count":

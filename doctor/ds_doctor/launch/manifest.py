@@ -286,6 +286,7 @@ def _probe(value: Any) -> PodProbe | None:
         how=how,
         path=text(inner.get("path")),
         port=text(inner.get("port")),
+        headers=tuple((text(h.get("name")) or "").lower() for h in maps(inner.get("httpHeaders"))),
         initial_delay_s=number("initialDelaySeconds", 0),
         period_s=number("periodSeconds", 10) or 10,
         timeout_s=number("timeoutSeconds", 1) or 1,

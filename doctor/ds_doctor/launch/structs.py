@@ -138,11 +138,12 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 class PodProbe(msgspec.Struct, frozen=True, kw_only=True):
     """A probe of the kubelet; seconds, with the defaults of Kubernetes where nothing is given. `how`: httpGet, tcpSocket,
-    exec, grpc."""
+    exec, grpc. `headers`: the names of those that it sends, in small letters."""
 
     how: str = "?"
     path: str | None = None
     port: str | None = None
+    headers: tuple[str, ...] = ()
     initial_delay_s: int = 0
     period_s: int = 10
     timeout_s: int = 1
@@ -206,10 +207,25 @@ class Compose(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replicas: int | None = None
 
 
+class Slip(msgspec.Struct, frozen=True, kw_only=True):
+    """One word of Environment= that is not what it looks like. `kind`: ignored (no assignment), swallowed (a second
+    assignment became part of the first one's value), literal ($X is not filled in). `text` carries no secret."""
+
+    kind: str
+    text: str
+
+
 class Unit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A systemd service. `limits`: LimitNOFILE, LimitMEMLOCK ... as they are written; seconds; None: not given, inf: none."""
+    """A systemd service. `limits`: LimitNOFILE, LimitMEMLOCK ... as they are written; seconds; None: not given, inf: none.
+
+    `program`: the first word of ExecStart; `shell`: the words of the command that mean something to a shell alone, and are
+    not among its arguments here; `slips`: what Environment does otherwise than it looks.
+    """
 
     type: str | None = None
+    program: str | None = None
+    shell: tuple[str, ...] = ()
+    slips: tuple[Slip, ...] = ()
     user: str | None = None
     working_directory: str | None = None
     limits: dict[str, str] = {}
@@ -217,6 +233,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     restart: str | None = None
     memory_max: int | None = None
     device_policy: str | None = None
+    device_allow: tuple[str, ...] = ()
     private_devices: bool = False
     private_tmp: bool = False
     protect_home: str | None = None
@@ -248,3 +265,26 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...]
     launch: Launch
     deployment: Deployment
+
+
+class Gateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One route to a server behind a gateway.
+
+    `kind`: nginx, ingress-nginx, alb, haproxy, gke, gateway-api, istio, envoy, traefik. `where`: the place in the file.
+    `timeout_s`: None: none, or not known. `whole`: it counts for the whole request, else between two pieces of the answer.
+    `setting`: what sets it; `default`: the file does not, and this is the program's own. `buffers`: the answer is collected
+    before it is passed on. `body_bytes`: the largest request, None: no limit known; `body_setting`, `body_default` likewise.
+    `ports`: of the servers behind it, as far as they are named.
+    """
+
+    kind: str
+    where: str
+    setting: str
+    timeout_s: float | None = None
+    whole: bool = False
+    default: bool = False
+    buffers: bool = False
+    body_bytes: int | None = None
+    body_setting: str | None = None
+    body_default: bool = False
+    ports: tuple[int, ...] = ()

@@ -183,7 +183,7 @@ def _share(p: Part, s: Setting) -> float:
 
 def _host_tables(s: Setting) -> bool:
     """vLLM keeps the Engram tables of DeepSeek V4.1 on the host by default (EngramConfig.cpu_offload); SGLang when told to."""
-    return s.engine == "vllm"
+    return s.engine == "vllm" if s.host_tables is None else s.host_tables
 
 
 def _divided(a: Architecture, s: Setting, sized: list[tuple[Part, int]], source: str, whole: int) -> Weights:
