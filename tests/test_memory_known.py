@@ -135,6 +135,48 @@ def test_a_suffix_alone_keeps_a_checkpoint_that_is_stored_so_already() -> None:
     assert found("deepseek-ai/DeepSeek-V3-FP8").total == found("deepseek-ai/DeepSeek-V3").total
 
 
+# -- what settings do ----------------------------------------------------------------------------------------------
+
+
+def test_decode_context_parallelism_shares_the_latents() -> None:
+    a = architecture(found("deepseek-ai/DeepSeek-R1").config)
+    whole, shared = Setting(tp=8), Setting(tp=8, dcp=8)
+    pool = vllm_pool.pool(a, shared, 8192)
+    assert pool.growing * 8 == vllm_pool.pool(a, whole, 8192).growing == 70272
+    assert pool.tokens(40 << 30, 163840, shared.at) > 7.5 * vllm_pool.pool(a, whole, 8192).tokens(
+        40 << 30, 163840, whole.at
+    )
+    assert sglang_pool.pool(a, Setting(engine="sglang", tp=8, dcp=8)).cell * 8 == 70272
+
+
+def test_slots_for_adapters_take_memory() -> None:
+    """Qwen2.5-7B on an L4 at 0.85: vLLM 0.23 started with five adapters and refused with eight."""
+    a = architecture(found("Qwen/Qwen2.5-7B-Instruct").config)
+    card = Card(name="L4", total=int(22.06 * GIB))
+    plain = plan(a, Setting(version=(0, 23), utilisation=0.85, max_len=4096), [card])
+    eight = plan(a, Setting(version=(0, 23), utilisation=0.85, max_len=4096, lora_slots=8, lora_rank=64), [card])
+    assert plain.adapters.high == 0
+    assert 2 << 30 < eight.adapters.mid < 4 << 30
+    assert eight.available.mid < plain.available.mid - (2 << 30)
+    assert eight.verdict != "fits"
+
+
+def test_sglang_counts_deepseek_v41_by_its_source_layers() -> None:
+    """RTX PRO 6000, tp 8: from a static fraction of 0.72 to 0.82 the pool grew from 18,028,288 to 21.65 million tokens, 2,790 bytes each:
+    what four source layers and a window pool of 5 % take."""
+    a = architecture(found("deepseek-ai/DeepSeek-V4.1-Flash").config)
+    pool = sglang_pool.pool(a, Setting(engine="sglang", tp=8, swa_ratio=0.05))
+    assert abs(pool.cell / (0.10 * 94.0 * GIB / (21.65e6 - 18_028_288)) - 1) < 0.02
+    assert sglang_pool.pool(a, Setting(engine="sglang", tp=8)).fixed > 0
+
+
+def test_experts_in_mxfp4_are_padded_when_they_are_loaded() -> None:
+    e = found("openai/gpt-oss-120b")
+    a = architecture(e.config)
+    assert abs(weights(a, Setting(), total=e.total).fullest / GIB / 65.97 - 1) < 0.005
+    assert abs(weights(a, Setting(engine="sglang"), total=e.total).fullest / GIB / 60.77 - 1) < 0.005
+
+
 # -- recorded starts -----------------------------------------------------------------------------------------------
 
 
