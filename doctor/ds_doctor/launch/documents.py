@@ -31,7 +31,12 @@ class Plain(str):
         return not self[:1].isspace() and self.lower().lstrip("+-") not in ("nan", "inf", "infinity")
 
     def is_bool(self) -> bool:
-        return self in ("true", "false", "True", "False", "TRUE", "FALSE")
+        """As Kubernetes and Compose read YAML (1.1, where yes and on are true)."""
+        return self.lower() in ("true", "false", "yes", "no", "on", "off") and self in (
+            self.lower(),
+            self.upper(),
+            self.title(),
+        )
 
 
 class Map(dict[str, Any]):
