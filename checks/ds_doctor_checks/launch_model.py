@@ -99,7 +99,7 @@ def the_model_divides_as_asked(
     case = _model.case(launch, flags, environment, packages)
     if case.size("tensor") * case.size("pipeline") == 1 and not case.value("enable_expert_parallel"):
         return  # nothing is divided
-    yield from _told(_model_split.faults(case, _model.shape(case, model)))
+    yield from _told(_model_split.faults(case, _model.shape(case, model, bundled=True)))
 
 
 @check("launch-too-few-gpus")
