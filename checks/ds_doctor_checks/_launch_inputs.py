@@ -26,7 +26,16 @@ SERVER_PORTS = {"vllm": 8000, "sglang": 30000}
 # nvidia-container-runtime's own words for none: https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html
 _NO_DEVICES = ("", "none", "void")
 # Objects whose pods are one engine together, over Ray or another launcher.
-_TOGETHER = ("LeaderWorkerSet", "RayCluster", "RayService", "RayJob", "MPIJob", "PyTorchJob", "StatefulSet", "LLMInferenceService")
+_TOGETHER = (
+    "LeaderWorkerSet",
+    "RayCluster",
+    "RayService",
+    "RayJob",
+    "MPIJob",
+    "PyTorchJob",
+    "StatefulSet",
+    "LLMInferenceService",
+)
 
 
 def container_of(launch: Launch) -> Container:

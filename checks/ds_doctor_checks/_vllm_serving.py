@@ -55,9 +55,7 @@ def _logs_and_tools(v: View) -> Refusals:
         said = "Error: --enable-log-outputs requires --enable-log-requests"
         yield no("log-outputs", said, "enable_log_outputs", "enable_log_requests", kind="TypeError")
     if (v.sse_keep_alive_interval or 0) < 0:
-        said = (
-            "Error: --sse-keep-alive-interval must be a non-negative integer (0 disables keep-alive comments)."
-        )
+        said = "Error: --sse-keep-alive-interval must be a non-negative integer (0 disables keep-alive comments)."
         yield no("keep-alive", said, "sse_keep_alive_interval")
     if v.enable_per_request_metrics and v.disable_log_stats:
         said = (
@@ -142,8 +140,16 @@ def _servers(v: View) -> Refusals:
         )
         modes = (
             *(["data_parallel_multi_port_external_lb"] if multi else []),
-            *(["data_parallel_rank" if not v.data_parallel_external_lb else "data_parallel_external_lb"] if external else []),
-            *(["data_parallel_hybrid_lb" if v.data_parallel_hybrid_lb else "data_parallel_start_rank"] if hybrid else []),
+            *(
+                ["data_parallel_rank" if not v.data_parallel_external_lb else "data_parallel_external_lb"]
+                if external
+                else []
+            ),
+            *(
+                ["data_parallel_hybrid_lb" if v.data_parallel_hybrid_lb else "data_parallel_start_rank"]
+                if hybrid
+                else []
+            ),
         )
         yield no("balancing-modes", said, *modes)
     if v.headless and v.data_parallel_hybrid_lb:

@@ -162,7 +162,9 @@ def downloads_outlive_the_container(launch: Launch) -> Findings:
     model = launch.model
     if launch.engine is None or model is None or "/" not in model or inputs.is_path(model) or "://" in model:
         raise NotApplicable("launch-model-not-fetched")
-    if any(launch.environment.get(n, "").lower() in ("1", "true") for n in ("VLLM_USE_MODELSCOPE", "SGLANG_USE_MODELSCOPE")):
+    if any(
+        launch.environment.get(n, "").lower() in ("1", "true") for n in ("VLLM_USE_MODELSCOPE", "SGLANG_USE_MODELSCOPE")
+    ):
         raise NotApplicable("launch-model-not-fetched")
     folder = inputs.hub_cache(launch)
     if folder is None:
@@ -180,7 +182,9 @@ def the_image_is_for_this_machine(launch: Launch, system: System) -> Findings:
     if container.program == "kubernetes":
         raise NotApplicable("launch-pod-on-nodes")
     tag = (container.image or "").partition("@")[0].rpartition(":")[2].lower()
-    named = next((n for n in ("aarch64", "arm64", "x86_64", "amd64") if tag.endswith(("-" + n, "_" + n)) or tag == n), "")
+    named = next(
+        (n for n in ("aarch64", "arm64", "x86_64", "amd64") if tag.endswith(("-" + n, "_" + n)) or tag == n), ""
+    )
     given = (container.platform or "").lower().removeprefix("linux/") or named
     if not given:
         return
@@ -207,7 +211,11 @@ def enough_files_may_be_open(launch: Launch, deployment: Deployment | None) -> F
 def rdma_may_lock_memory(launch: Launch, deployment: Deployment | None) -> Findings:
     unit = deployment.unit if deployment is not None else None
     container = launch.container
-    if container is not None and not container.running and any(d.startswith("/dev/infiniband") for d in container.devices):
+    if (
+        container is not None
+        and not container.running
+        and any(d.startswith("/dev/infiniband") for d in container.devices)
+    ):
         limit = container.ulimits.get("memlock")
         if container.privileged or "IPC_LOCK" in container.cap_add or "ALL" in container.cap_add:
             return

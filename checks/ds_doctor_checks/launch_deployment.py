@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ds_doctor.api import Finding, Findings, NotApplicable, Undecided, check, found
-from ds_doctor.probes.kubernetes import Kubernetes
 from ds_doctor.launch.structs import Compose, Pod, PodProbe, Unit
+from ds_doctor.probes.kubernetes import Kubernetes
 from ds_doctor.probes.launch import Deployment, Launch
 from ds_doctor.probes.model_config import ModelConfig
 from ds_doctor.probes.nvml import Nvml
@@ -96,7 +96,11 @@ def the_probes_ask_the_server(deployment: Deployment, launch: Launch) -> Finding
     pod = _pod(deployment, launch)
     port = inputs.server_port(launch)
     key = bool(inputs.options_of(launch).get("api_key"))
-    for name, probe in (("startupProbe", pod.startup), ("livenessProbe", pod.liveness), ("readinessProbe", pod.readiness)):
+    for name, probe in (
+        ("startupProbe", pod.startup),
+        ("livenessProbe", pod.liveness),
+        ("readinessProbe", pod.readiness),
+    ):
         if probe is None or probe.how not in ("httpGet", "tcpSocket"):
             continue
         asks = _asked_port(probe)
@@ -142,7 +146,6 @@ def the_pod_would_run_on_this_host(deployment: Deployment, nvml: Nvml | None, sy
 
 
 def _elsewhere(pod: Pod, nvml: Nvml | None, system: System) -> Iterator[Finding]:
-    from . import _launch_inputs as inputs
     from . import _launch_pod as of
 
     for label, wanted in pod.node_selector.items():
