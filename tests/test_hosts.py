@@ -16,7 +16,7 @@ from support import FIXTURES, Case, case_outcomes, doctor, read_case
 HOSTS = sorted(p.parent for p in (FIXTURES / "hosts").glob("*/snapshot.json"))
 VARIANTS = sorted((FIXTURES / "hosts" / "variants").glob("*.toml"))
 # The recorded hosts have no engine installed, which is noted whatever the command.
-OF_ANY_COMMAND = ("launch-flags-assumed",)
+OF_ANY_COMMAND = ("launch-flags-assumed", "memory-plan")
 RECORDED = "2026-11-29T00:00:00Z"
 
 
