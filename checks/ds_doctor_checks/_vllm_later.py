@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ._data import table
 from ._flag_table import bundled
+from ._vllm_configs import classes
+from ._vllm_types import one
 from ._vllm_view import View
 
 Worry = tuple[str, Any, str]  # the option, its value, the key of its words
@@ -52,6 +55,11 @@ def worries(v: View) -> Iterator[Worry]:
         yield "gpu_memory_utilization", 1, "memory-all"
     if v.disable_log_stats and v.kv_cache_metrics:
         yield "kv_cache_metrics", "on", "metrics-off"
+    for dest, field in table("vllm_configs")["flag"].items():
+        value = v.made.values.get(dest)
+        if field["class"] == "MultiModalConfig" and v.given(dest) and value is not None:
+            if any(one(field, value, classes(), dest)):
+                yield dest, _shown(value), "multimodal-value"
     if v.given("node_rank") and v.nnodes == 1 and v.node_rank > 0:
         yield "node_rank", v.node_rank, "rank-alone"
     if bool(v.ssl_keyfile) != bool(v.ssl_certfile):
