@@ -261,6 +261,12 @@ def _others(v: View) -> Refusals:
         if v.kv_transfer_config is not None:
             said = "Connector name is not set in KVTransferConfig"
             yield value_error("kv-connector", "VllmConfig", said, "kv_transfer_config")
+    transfer = v.config("kv_transfer_config")
+    connector = transfer.get("kv_connector")
+    if connector and transfer.get("kv_connector_module_path") is None:
+        if connector not in table("vllm_configs")["connectors"]:
+            said = f"Unsupported connector type: {connector}"
+            yield value_error("kv-connector", "VllmConfig", said, "kv_transfer_config")
     ids = v.device_ids
     if ids:
         if len(set(ids)) != len(ids):

@@ -26,6 +26,11 @@ def worries(v: View) -> Iterator[Worry]:
         and not v.tool_parser_plugin
     ):
         yield "tool_call_parser", v.tool_call_parser, "tool-parser-unchecked"
+    if v.given("load_format") and str(v.load_format).lower() not in table("vllm_refusals")["load_formats"]:
+        yield "load_format", v.load_format, "load-format"
+    modes = bundled("vllm").names.get("tokenizer-mode", ())
+    if v.given("tokenizer_mode") and str(v.tokenizer_mode).lower() not in (*modes, "slow"):
+        yield "tokenizer_mode", v.tokenizer_mode, "tokenizer-mode"
     if v.given("port") and v.port == 0 and not v.uds:
         yield "port", 0, "port-zero"
     if v.serve and not v.headless and v.api_server_count is not None and v.api_server_count < 1:

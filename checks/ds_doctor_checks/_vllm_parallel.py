@@ -171,7 +171,12 @@ def _validated(v: View) -> Refusals:
         yield value_error("local-size", name, said, "data_parallel_size_local", "data_parallel_size")
     if size <= 1 and (outside or switched):
         said = "data_parallel_external_lb can only be set when data_parallel_size > 1"
-        modes = ("data_parallel_rank", "data_parallel_external_lb", "data_parallel_hybrid_lb", "data_parallel_start_rank")
+        modes = (
+            "data_parallel_rank",
+            "data_parallel_external_lb",
+            "data_parallel_hybrid_lb",
+            "data_parallel_start_rank",
+        )
         about = next((d for d in modes if v.made.values.get(d) not in (None, False)), modes[1])
         yield value_error("external-size", name, said, about, "data_parallel_size")
     nodes, binds = v.numa_bind_nodes, v.numa_bind_cpus
