@@ -85,7 +85,7 @@ def test_what_is_refuted_has_a_source_that_is_no_seed() -> None:
 
 def test_what_is_disputed_names_both_sides() -> None:
     for name, claim in claims():
-        if claim.standing == "disputed":
+        if claim.standing == "disputed" and not claim.about:  # those that are gathered stand apart, one for each side
             sides = sum(len(s.split("§")) - 1 for s in claim.sources if is_seed(s))
             assert sides >= 2, f"{name}: {claim.says.en}"
 

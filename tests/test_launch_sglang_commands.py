@@ -48,7 +48,7 @@ def test_every_check_of_the_engine_has_its_words_and_is_met_by_a_command() -> No
     met = {r.id for c in COMMANDS for r in judged(c, H200)[1]}
     words = set(table("sglang_refusals")["words"])
     assert met <= words
-    assert len(met) > 0.7 * len(words)
+    assert len(met) > 0.95 * len(words)
 
 
 @pytest.mark.parametrize(

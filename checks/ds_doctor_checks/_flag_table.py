@@ -103,8 +103,8 @@ def choose(launch: Launch, installed: EngineFlags | None) -> Chosen:
         return Chosen(ours, version, False, version is None or version == ours.version)
     if installed is None or installed.engine != engine:
         return Chosen(ours, None, False, True)
-    if installed.version == ours.version:
+    if installed.release == ours.version:
         return Chosen(ours, installed.version, False, True)
     if installed.flags:
         return Chosen(installed, installed.version, True, installed.complete)
-    return Chosen(ours, installed.version, False, False)
+    return Chosen(ours, installed.version, False, installed.version == ours.version and installed.complete)

@@ -41,10 +41,20 @@ MODEL_FIRST = (
 )
 
 
+# vllm 0.8.5 to 0.10.2 vllm/utils/__init__.py FlexibleArgumentParser.parse_args.
+MODEL_REFUSED = (
+    "ValueError: With `vllm serve`, you should provide the model as a positional argument or in a config file instead of "
+    "via the `--model` option."
+)
+
+
 def vllm(arguments: Sequence[str], serve: bool, ways: frozenset[str]) -> Words:
     """`serve`: the words stand behind `vllm serve`. Raises Stopped."""
     words, origins = list(arguments), list(range(len(arguments)))
     moved = False
+    if serve and "model-refused" in ways and "--model" in words:
+        named = words.index("--model")
+        raise Stopped("model-first", MODEL_REFUSED, named, range(named, min(named + 2, len(words))))
     if serve and "model-moved" in ways:
         at = next((i for i, w in enumerate(words) if re.match(r"--model(=.+|$)", w)), None)
         if at is not None:
@@ -56,9 +66,9 @@ def vllm(arguments: Sequence[str], serve: bool, ways: frozenset[str]) -> Words:
             origins = [origins[stop - 1], *origins[:at], *origins[stop:]]
             moved = True
     if serve and "model-first" in ways and words and words[0].startswith("-"):
-        named = next((i for i, w in enumerate(words) if re.match(r"--served[-_]model[-_]name(=.+|$)", w)), None)
-        if named is not None and not any(re.match(r"--config(=.+|$)", w) for w in words):
-            raise Stopped("model-first", MODEL_FIRST, origins[named])
+        served = next((i for i, w in enumerate(words) if re.match(r"--served[-_]model[-_]name(=.+|$)", w)), None)
+        if served is not None and not any(re.match(r"--config(=.+|$)", w) for w in words):
+            raise Stopped("model-first", MODEL_FIRST, origins[served])
     config = None
     if "config-file" in ways and "--config" in words:
         words, origins, config = _config_file(words, origins)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 from typing import Any
 
 import msgspec
@@ -25,6 +26,8 @@ SHARES = (
 FRACTIONS = (0.8, 0.85, 0.88, 0.9)  # the same for SGLang
 STEP = 1024  # a suggested length is a multiple of it
 MOST_GPUS = 64
+MOST_OFFLOADED = 0.5  # part of the weights: with more in host memory an engine is too slow to serve
+LIGHTER = (("FP8", 8), ("AWQ", 4.3), ("NVFP4", 4.5))  # checkpoints by bits a weight
 
 
 def setting(ask: Ask, known: Known, rooms: tuple[Room, ...]) -> Setting:
@@ -59,6 +62,7 @@ def setting(ask: Ask, known: Known, rooms: tuple[Room, ...]) -> Setting:
         language_only=ask.text_only,
         kv_bytes_given=ask.kv_bytes,
         prefix_caching=ask.prefix_caching,
+        host_tables=ask.host_tables,
     )
 
 
@@ -178,10 +182,36 @@ def gpus_needed(p: Planned) -> int | None:
     return None
 
 
+def offload(p: Planned) -> list[int]:
+    """GiB of weights that would have to stay in host memory to make it fit; empty where that is most of them."""
+    short = ceil((p.plan.weights.high - p.plan.available.low) / GIB - p.plan.weights.high / GIB) + 1
+    size = max(1, short) + int(p.ask.offload_gib)
+    most = (p.plan.weights.fullest / GIB + p.ask.offload_gib) * MOST_OFFLOADED
+    return [size] if size <= most and fits(p, offload_gib=float(size)) else []
+
+
+def lighter(p: Planned) -> list[str]:
+    """Kinds of checkpoints that take less than this one."""
+    q = p.known.architecture.quantisation
+    bits = 16.0 if q is None else q.expert_bits or q.bits
+    return [name for name, size in LIGHTER if size < bits - 1] if bits > 5 else []
+
+
 def numbers_of(p: Planned) -> dict[str, Any]:
-    """The plan as the data of a finding: GiB on one GPU, tokens, requests."""
+    """The plan as the data of a finding: GiB on one GPU, tokens, requests. `..._shown`: a number of tokens as it is read."""
     made = p.plan
+    tokens = {
+        "length": made.max_len,
+        "tokens": p.tokens[1],
+        "tokens_low": p.tokens[0],
+        "tokens_high": p.tokens[2],
+        "longest": made.longest.mid,
+        "longest_low": made.longest.low,
+        "longest_high": made.longest.high,
+    }
     return {
+        **tokens,
+        **{f"{name}_shown": f"{number:,}" for name, number in tokens.items()},
         "model": p.known.name,
         "gpu": p.room.on,
         "gpu_name": p.room.name,
@@ -189,7 +219,7 @@ def numbers_of(p: Planned) -> dict[str, Any]:
         "tp": p.setting.tp,
         "pp": p.setting.pp,
         "version": p.ask.version,
-        "model_from": p.known.source,
+        "model_from": _source(p),
         "weights_from": made.weights.source,
         "weights_gib": gib(made.weights.fullest),
         "weights_low_gib": gib(made.weights.low),
@@ -206,20 +236,21 @@ def numbers_of(p: Planned) -> dict[str, Any]:
         "kv_high_gib": gib(max(0, made.available.high)),
         "kv_kib_per_token": round(made.per_token / 1024, 2),
         "need_gib": gib(made.need),
-        "length": made.max_len,
         "length_flag": p.ask.length_flag,
-        "tokens": p.tokens[1],
-        "tokens_shown": f"{p.tokens[1]:,}",
-        "tokens_low": p.tokens[0],
-        "tokens_high": p.tokens[2],
         "requests": round(made.concurrency[1] if p.ask.tokens is None else p.tokens[1] / made.max_len, 1),
         "kv_bytes_gib": gib(p.ask.kv_bytes or 0),
-        "longest": made.longest.mid,
-        "longest_low": made.longest.low,
-        "longest_high": made.longest.high,
         "sequences": made.max_seqs,
         "batched_tokens": made.batched_tokens,
+        "host_gib": gib(made.weights.host),
+        "missed": missed(p.ask),
     }
+
+
+def _source(p: Planned) -> str:
+    """Where the sizes are from, in names that need no translation."""
+    if p.known.source == "bundled":
+        return f"ds-doctor: {p.known.id}"
+    return "config.json" if p.known.tensors is None else "config.json, *.safetensors"
 
 
 def missed(ask: Ask) -> list[str]:

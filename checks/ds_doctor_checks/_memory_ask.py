@@ -10,14 +10,17 @@ import msgspec
 
 from ds_doctor.api import NotApplicable, Undecided
 from ds_doctor.probes.engine_flags import EngineFlags
+from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.launch import Launch
 from ds_doctor.probes.python_env import Packages
 
+from ._open_words import need_certain
 from ._options import Options, options
 from ._require import numbers
 
 AUTO = -1  # --max-model-len auto: the engine takes what fits
 _VERSION = re.compile(r"v?(\d{1,3}\.\d{1,3}(?:\.\d{1,3})?)(?:[.\-+]?(?:post|rc|dev|a|b)\d*)*(?:[-+]|\Z)")
+HOST_TABLES = "SGLANG_ENABLE_DSV41_ENGRAM_HOST_TABLE"  # sglang 0.5.23 environ.py
 _SIZES = (1, 1 << 16)  # of a parallel group: more is a slip of the hand
 
 
@@ -26,6 +29,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     GPU's memory (vLLM) or of what is free before loading (SGLang), `length` the longest request (-1: what fits),
     `sequences` and `batched` the largest batch in requests and tokens. `version` of the engine and where it is from:
     installed, image, newest (nothing tells). Sizes as the engines take them: GiB, and GB where the name says so.
+    `host_tables`: whether Engram tables stay in host memory (None: the engine's default).
     `devices`: indices or UUIDs of the GPUs to use (None: the visible ones in order, from `first_device` in `device_step`s)."""
 
     engine: str
@@ -71,7 +75,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     first_device: int = 0
     device_step: int = 1
     overrides: dict[str, Any] = {}
-    environment: Mapping[str, str] = {}
+    host_tables: bool | None = None
 
     @property
     def vllm(self) -> bool:
@@ -95,11 +99,14 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
         return numbers(self.version) >= numbers(version)
 
 
-def ask(launch: Launch, flags: EngineFlags | None, packages: Packages | None) -> Ask:
+def ask(
+    launch: Launch, flags: EngineFlags | None, packages: Packages | None, environment: Environment | None = None
+) -> Ask:
     """What the command asks. NotApplicable when it starts no server, Undecided for a value that no engine can take."""
     made = options(launch, flags) if launch.engine in ("vllm", "sglang") else None
     if made is None or not made.serves or made.help:
         raise NotApplicable("memory-no-server")
+    need_certain(made)
     version, version_from = engine_version(launch, packages)
     read = _Values(made)
     common: dict[str, Any] = {
@@ -117,12 +124,15 @@ def ask(launch: Launch, flags: EngineFlags | None, packages: Packages | None) ->
         "quantisation": read.word("quantization"),
         "offload_gib": read.number("cpu_offload_gb") or 0.0,
         "text_only": read.on("language_model_only", "language_only"),
-        "environment": launch.environment,
     }
-    return Ask(**common, **(_vllm(read) if launch.engine == "vllm" else _sglang(read)))
+    if launch.engine == "vllm":
+        return Ask(**common, **_vllm(read))
+    inherited = environment.variables if environment is not None and launch.container is None else {}
+    return Ask(**common, **_sglang(read, {**inherited, **launch.environment}))
 
 
 def _vllm(read: _Values) -> dict[str, Any]:
+    stays = read.table("engram_config").get("cpu_offload")
     lora = read.on("enable_lora")
     return {
         "ep": read.on("enable_expert_parallel"),
@@ -145,10 +155,12 @@ def _vllm(read: _Values) -> dict[str, Any]:
         "prefix_caching": read.value("enable_prefix_caching")[1],
         "devices": _devices(read),
         "overrides": read.table("hf_overrides"),
+        "host_tables": stays if isinstance(stays, bool) else None,
     }
 
 
-def _sglang(read: _Values) -> dict[str, Any]:
+def _sglang(read: _Values, variables: Mapping[str, str]) -> dict[str, Any]:
+    tables = variables.get(HOST_TABLES)
     lora = read.on("enable_lora") or read.given("lora_paths")
     return {
         "ep": (read.whole("ep_size") or 1) > 1,
@@ -174,6 +186,7 @@ def _sglang(read: _Values) -> dict[str, Any]:
         "first_device": read.whole("base_gpu_id") or 0,
         "device_step": max(1, read.whole("gpu_id_step") or 1),
         "overrides": read.table("json_model_override_args"),
+        "host_tables": None if tables is None else tables.lower() in ("1", "true", "yes", "y"),
     }
 
 

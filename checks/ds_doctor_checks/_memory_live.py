@@ -165,9 +165,9 @@ def _process(holder: Holder) -> str:
 
 
 def gib(size: float) -> float:
-    """Bytes as GiB with one digit; two below 10."""
+    """Bytes as GiB with one digit; below 1 with two."""
     value = size / GIB
-    return round(value, 2) if abs(value) < 10 else round(value, 1)
+    return round(value, 1 if abs(value) >= 1 else 2)
 
 
 def default_share(ask: Ask) -> float:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ds_doctor.api import Undecided
+from ds_doctor.api import NotApplicable, Undecided
 from ds_doctor.memory import read
 from ds_doctor.memory.architecture import Architecture
 from ds_doctor.memory.tensors import TensorGroup
+from ds_doctor.probes.engine_flags import EngineFlags
+from ds_doctor.probes.environment import Environment
+from ds_doctor.probes.launch import Launch
 from ds_doctor.probes.model_config import ModelConfig
+from ds_doctor.probes.python_env import Packages
 
 from ._memory_ask import Ask
+
+if TYPE_CHECKING:
+    from ds_doctor.memory.known import Entry
 
 _GGUF = re.compile(r"\.gguf\Z|\A[^/]+/[^/:]*gguf[^/:]*(?::|\Z)|:(?:UD-)?I?Q\d", re.IGNORECASE)
 
@@ -26,12 +33,14 @@ ENCODERS = frozenset(
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """`source`: files (its config.json), bundled. `tensors` where every header was read, `total` bytes where the index says
-    so. `name`: as it was given."""
+    """`source`: files (its config.json), bundled (the well-known model `id`). `tensors` where every header was read, `total`
+    bytes where the index says so. `name`: as it was given. `sure` False: only the name tells that it is that model."""
 
     name: str
     architecture: Architecture
     source: str
+    id: str | None = None
+    sure: bool = True
     tensors: tuple[TensorGroup, ...] | None = None
     total: int | None = None
 
@@ -49,22 +58,60 @@ def known(ask: Ask, config: ModelConfig | None) -> Known:
         )
     if _GGUF.search(name) or (config is not None and config.weights_kind == "gguf"):
         raise Undecided("memory-gguf", model=name)
-    found = _bundled(config.repo if config is not None and config.repo else name)
+    # A directory that is there and has no config.json is no well-known model.
+    seen = config is not None and config.path is not None and config.problem not in (None, "path-missing")
+    found, sure = (None, False) if seen and not (config and config.repo) else well_known(name, config)
     if found is None:
         if config is not None and config.problem is not None and config.path is not None:
             raise Undecided("memory-no-config", path=config.path, problem=config.problem)
         raise Undecided("memory-model-unknown", model=name)
     return Known(
         name=name,
-        architecture=architecture(_merged(found[0], ask.overrides), name),
+        architecture=architecture(_merged(found.config, ask.overrides), name),
         source="bundled",
-        total=found[1],
+        id=found.id,
+        sure=sure,
+        tensors=found.tensors,
+        total=found.total,
     )
 
 
-def _bundled(name: str) -> tuple[Mapping[str, Any], int | None] | None:
-    """(config, bytes of the checkpoint where known) of a well-known id on the Hub."""
-    return None
+def well_known(name: str, config: ModelConfig | None) -> tuple[Entry | None, bool]:
+    """(the bundled model of that name, whether it is that model for sure). An id on the Hub is sure, also of a quantised copy
+    of the same owner; a copy of another owner and a directory that cannot be seen are what their names say, most likely."""
+    from ds_doctor.memory.known import entry
+
+    if config is not None and config.repo:
+        name = config.repo
+    if name.startswith(("/", ".", "~", "$")) or name.count("/") > 1:
+        return entry(name.rstrip("/").rpartition("/")[2]), False
+    found = entry(name)
+    owner = name.partition("/")[0].lower()
+    return found, found is not None and (found.exact or owner == found.id.partition("/")[0].lower())
+
+
+# With these the engine refuses the sizes that were asked for: nothing is to be told of memory that is divided so.
+_SPLIT = ("launch-tp-heads", "launch-tp-kv-heads", "launch-tp-vocabulary", "launch-tp-blocks", "launch-pp-layers")
+
+
+def split_refused(
+    launch: Launch,
+    flags: EngineFlags | None,
+    packages: Packages | None,
+    environment: Environment | None,
+    config: ModelConfig | None,
+) -> str | None:
+    """The rule that says why the engine would not divide the model so; None where it would, as far as can be told."""
+    from . import _model, _model_split
+
+    try:
+        case = _model.case(launch, flags, environment, packages)
+        if case.size("tensor") * case.size("pipeline") == 1:
+            return None
+        shape = _model.shape(case, config, bundled=True)
+    except (Undecided, NotApplicable):
+        return None
+    return next((f.rule for f in _model_split.faults(case, shape) if f.rule in _SPLIT), None)
 
 
 def architecture(config: Mapping[str, Any], name: str) -> Architecture:

@@ -16,6 +16,7 @@ from ds_doctor.probes.model_config import ModelConfig
 from ds_doctor.probes.python_env import Packages
 
 from ._memory_ask import engine_version
+from ._open_words import need_certain
 from ._options import Options, options
 from ._pins import release
 
@@ -138,6 +139,7 @@ def case(
         raise NotApplicable("launch-no-engine")
     if read.config is not None:
         raise Undecided("launch-flags-in-file", path=read.config)
+    need_certain(read)
     variables = dict(environment.variables) if environment and launch.container is None else {}
     version, told_by = engine_version(launch, packages)
     return Case(
@@ -150,21 +152,28 @@ def case(
     )
 
 
-def shape(of: Case, model: ModelConfig | None) -> Shape:
-    """The model's own files. Undecided where its config.json was not seen, or the command replaces it by what is not seen."""
+def shape(of: Case, model: ModelConfig | None, bundled: bool = False) -> Shape:
+    """The model's own files; with `bundled` also what is known of a well-known id, which is its sizes alone. Undecided where its
+    config.json was not seen, or the command replaces it by what is not seen."""
     if of.options.get("hf_config_path") or of.options.get("config_format") not in (None, "auto", "hf"):
         raise Undecided("launch-config-elsewhere")
-    if model is None or model.config is None:
+    config = model.config if model is not None else None
+    if config is None and bundled:
+        from ._memory_model import well_known
+
+        name = of.options.model or of.launch.model
+        found, sure = well_known(name, model) if name else (None, False)
+        config = found.config if found is not None and sure else None
+    if config is None:
         raise Undecided("launch-model-unseen", model=of.options.model or of.launch.model or "?")
-    config = model.config
     if not config.get("model_type") and not config.get("architectures"):
-        raise Undecided("launch-config-unlike", path=model.path or "?")
+        raise Undecided("launch-config-unlike", path=(model.path if model is not None else None) or "?")
     changes = of.value("overrides")
     if isinstance(changes, str):
         changes = _object(changes)
     if isinstance(changes, dict) and changes:
         config = _laid_over(config, changes)
-    return parse(config, model.quantisation or None)
+    return parse(config, model.quantisation or None if model is not None else None)
 
 
 def _laid_over(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ds_doctor.api import Undecided
+from ds_doctor.api import NotApplicable, Undecided
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.nvml import Gpu, Nvml
 
@@ -51,9 +51,18 @@ def needed(case: Case) -> int | None:
 
 
 def faults(case: Case, nvml: Nvml | None, environment: Environment | None) -> Iterator[Fault]:
+    from . import _launch_inputs as inputs
+
     need = needed(case)
     if need is None:
         raise Undecided("launch-workers-elsewhere")
+    container = case.launch.container
+    if container is not None:
+        if container.program == "kubernetes":
+            raise Undecided("launch-pod-on-nodes")
+        asked = inputs.asked(case.launch, container)
+        if asked.count is not None and asked.count < need:
+            raise NotApplicable("launch-said-by", by="launch-container-gpus-few")
     have = seen(case, nvml, environment)
     inside = case.launch.container is not None
     chosen = visible(gpus_of(nvml), case.variables) if not inside else None

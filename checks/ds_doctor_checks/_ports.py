@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ds_doctor.probes.launch import Launch
+from ds_doctor.probes.launch import Container, Launch
 from ds_doctor.probes.ports import Socket
 
 from ._environment import Variable, parse_version
@@ -164,6 +164,26 @@ def _sglang(o: Options, given: dict[str, Variable]) -> Iterator[Want]:
     gate = _number(o.get("gated_launch_port"))
     if gate is not None and rank == 0:
         yield Want(what="--gated-launch-port", port=gate)
+
+
+def data_parallel_head(o: Options) -> tuple[str, int] | None:
+    """(the address, the engines) where this is the node that the engines of other nodes report to: vLLM binds it there."""
+    size, local = _number(o.get("data_parallel_size")) or 1, _number(o.get("data_parallel_size_local"))
+    address = o.get("data_parallel_address")
+    if o.get("headless") or not address or local is None or local >= size:
+        return None
+    return str(address), size
+
+
+def published(container: Container) -> list[Want]:
+    """The ports of this host that a container's runtime opens for it."""
+    if container.program == "kubernetes" or container.running:
+        return []
+    return [
+        Want(what="-p", port=p.published[0], address=bind_address(p.address))
+        for p in container.ports
+        if p.published is not None and p.published[0] == p.published[1] and p.protocol == "tcp" and p.published[0]
+    ]
 
 
 # -- what stands in the way -----------------------------------------------------------------------------------------------

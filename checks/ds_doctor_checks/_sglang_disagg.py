@@ -39,14 +39,6 @@ def disaggregation(v: View) -> Refusals:
 
 
 def _decode(v: View, backend: str) -> Refusals:
-    if v.dcp_size > 1 and backend not in ("mooncake", "nixl", "mori", "ascend", "fake"):
-        yield no(
-            "decode-dcp",
-            "PD decode DCP requires --disaggregation-transfer-backend mooncake, nixl, mori, ascend, or fake for synthetic "
-            f"benchmarking, got {backend!r}.",
-            "dcp_size",
-            "disaggregation_transfer_backend",
-        )
     if v.disaggregation_decode_enable_radix_cache:
         name, about = "--disaggregation-decode-enable-radix-cache", "disaggregation_decode_enable_radix_cache"
         if v.enable_hisparse:

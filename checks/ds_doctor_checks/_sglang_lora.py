@@ -75,10 +75,6 @@ def _enabled(v: View, most: int) -> Refusals:
                 "max_loaded_loras",
                 "lora_paths",
             )
-    chunk = v.max_lora_chunk_size
-    if chunk is not None and not (16 <= chunk <= 128 and chunk & (chunk - 1) == 0):
-        said = "--max-lora-chunk-size must be a power of 2 between 16 and 128."
-        yield bad("lora-chunk", said, "max_lora_chunk_size")
     if not v.lora_drain_wait_threshold >= 0:
         said = "--lora-drain-wait-threshold must be non-negative."
         yield bad("lora-drain", said, "lora_drain_wait_threshold")

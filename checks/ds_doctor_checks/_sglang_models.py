@@ -1,10 +1,11 @@
-"""SGLang's start-up checks that depend on the model: DeepSeek V4 and V4.1, and what a model has or lacks; sglang 0.5.23 model_hook.py, deepseek_v4_hook.py."""
+"""SGLang's start-up checks that depend on what a model has or lacks; sglang 0.5.23 model_hook.py, model_config.py."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+from ._sglang_deepseek import deepseek_v4, sparse_attention
 from ._sglang_view import Refusals, View, bad, no
 
 _CP_DECODE = (
@@ -14,6 +15,32 @@ _CP_DECODE = (
     "GlmMoeDsaForCausalLM",
     "GlmMoeDsaForCausalLMNextN",
 )
+# layers/quantization: what a method exists for on NVIDIA.
+_METHODS = [
+    *("fp8", "mxfp8", "minimax_m3_nvfp4", "blockwise_int8", "modelopt", "modelopt_fp8", "modelopt_fp4", "nvfp4_online"),
+    *(
+        "modelopt_mixed",
+        "w8a8_int8",
+        "w8a8_fp8",
+        "awq",
+        "awq_marlin",
+        "bitsandbytes",
+        "gguf",
+        "gptq_marlin",
+        "moe_wna16",
+    ),
+    *(
+        "compressed-tensors",
+        "w4afp8",
+        "petit_nvfp4",
+        "quark",
+        "quark_mxfp4",
+        "auto-round",
+        "auto-round-int8",
+        "modelslim",
+    ),
+    *("quark_int4fp8_moe", "humming", "mxfp_w4a8", "mxfp4"),
+]
 # dllm/algorithm: the classes named `Algorithm` of its modules.
 _DIFFUSION = ("Gemma4Renoise", "JointThreshold", "JointThresholdInDel", "LowConfidence")
 _GPT_OSS = ["triton", "trtllm_mha", "fa3", "fa4", "ascend", "intel_amx", "intel_xpu", "aiter"]
@@ -77,9 +104,9 @@ def traits(v: View) -> Refusals:
             said = f"--mamba-radix-cache-strategy {strategy} needs mamba state, got {name}."
             yield no("mamba-strategy", said, "mamba_radix_cache_strategy")
         if name == "DeepseekV4ForCausalLM":
-            yield from _deepseek_v4(v)
+            yield from deepseek_v4(v)
         elif v.model.dsa:
-            yield from _dsa(v)
+            yield from sparse_attention(v)
             if v.kv_cache_dtype not in ("auto", "bf16", "bfloat16", "fp8_e4m3"):
                 said = "DeepSeek DSA only supports bf16/bfloat16 or fp8_e4m3 kv_cache_dtype"
                 yield bad("dsa-kv-dtype", said, "kv_cache_dtype")
@@ -87,8 +114,31 @@ def traits(v: View) -> Refusals:
             yield from _gpt_oss(v)
     if v.quantization in ("gptq", "mlx_q4", "mlx_q8") and v.model.plain:
         # The parser knows the name; on NVIDIA only a checkpoint of that kind has a method for it.
-        yield no("quantization-name", f"Unknown quantization method: {v.quantization}.", "quantization")
+        said = f"Unknown quantization method: {v.quantization}. Must be one of {_METHODS}."
+        yield no("quantization-name", said, "quantization")
+    if v.model.mamba:
+        yield from _state(v)
     v.declare(page_size=_page(v))
+
+
+def _state(v: View) -> Refusals:
+    """handle_mamba_radix_cache: validate_mamba_no_buffer, validate_mamba_extra_buffer. On SM100 the back end forces pages."""
+    if v.disable_radix_cache or (v.capability is not None and v.capability[0] == 10):
+        return
+    page, strategy = v.page_size, v.mamba_radix_cache_strategy
+    about = "mamba_radix_cache_strategy"
+    if strategy == "no_buffer":
+        if page not in (None, 1):
+            yield bad("mamba-no-buffer", "no_buffer only supports page_size=1.", about, "page_size")
+        elif not v.disable_overlap_schedule:
+            yield bad(
+                "mamba-no-buffer",
+                "no_buffer do not support overlap schedule. Try to set disable_overlap_schedule=True.",
+                about,
+                "disable_overlap_schedule",
+            )
+    elif page and v.mamba_track_interval % page and (strategy != "auto" or page > 1):
+        yield bad("mamba-page", "", "page_size", "mamba_track_interval")
 
 
 def _page(v: View) -> int | None:
@@ -96,10 +146,10 @@ def _page(v: View) -> int | None:
     page: int | None = v.page_size
     if v.model.architecture == "DeepseekV4ForCausalLM" or v.model.dsa:
         return page
-    # On SM100 the default back end brings its own page sizes.
-    unclear = v.model.mamba or not v.model.known or (v.capability is not None and v.capability[0] == 10)
-    if unclear or (v.model.multimodal is not False):
+    if v.model.mamba or not v.model.known or v.model.multimodal is not False:
         return None
+    if v.capability is not None and v.capability[0] == 10 and page not in (16, 32, 64, 128):
+        return None  # the back end that the engine chooses on SM100 may bring its own
     given = {v.attention_backend, v.decode_attention_backend}
     if given & {"flashmla"}:
         return 64
@@ -114,20 +164,6 @@ def _page(v: View) -> int | None:
     return 1 if page is None else page
 
 
-def _dsa(v: View) -> Refusals:
-    """_deepseek_family_overrides for models with sparse attention."""
-    if v.dcp_size > 1:
-        if v.enable_hisparse or v.enable_hierarchical_cache:
-            said, dest = "DSA DCP does not support HiSparse or HiCache.", "enable_hierarchical_cache"
-            yield no("dsa-dcp", said, "dcp_size", "enable_hisparse" if v.enable_hisparse else dest)
-        elif v.disaggregation_mode != "null":
-            yield no("dsa-dcp", "DSA DCP does not support PD disaggregation.", "dcp_size", "disaggregation_mode")
-        elif v.speculative_eagle_topk not in (None, 1):
-            said = "DSA DCP requires --speculative-eagle-topk 1."
-            yield no("dsa-dcp", said, "dcp_size", "speculative_eagle_topk")
-    v.declare(page_size=64)
-
-
 def _gpt_oss(v: View) -> Refusals:
     prefill, decode = v.backends()
     # The engine chooses only where none of the three is given.
@@ -139,107 +175,6 @@ def _gpt_oss(v: View) -> Refusals:
         f"Decode: {decode}\n",
         "attention_backend",
     )
-
-
-def _deepseek_v4(v: View) -> Refusals:
-    """apply_deepseek_v4_defaults, validate_deepseek_v41_features."""
-    name = "DeepseekV4ForCausalLM"
-    v.declare(page_size=256, attention_backend="dsv4")
-    if v.kv_cache_dtype not in ("auto", "fp8_e4m3", "bfloat16"):
-        yield bad("dsv4-kv-dtype", f"{v.kv_cache_dtype} is not supported for {name}", "kv_cache_dtype")
-    algorithm = v.speculative_algorithm
-    if algorithm is not None:
-        if algorithm not in ("EAGLE", "DSPARK"):
-            said = f"Only EAGLE and DSPARK speculative algorithms are supported for {name}"
-            yield bad("dsv4-speculative", said, "speculative_algorithm")
-        elif algorithm == "EAGLE" and v.speculative_eagle_topk != 1:
-            said = f"Only EAGLE speculative algorithm with topk == 1 is supported for {name}"
-            yield bad("dsv4-speculative", said, "speculative_algorithm", "speculative_eagle_topk")
-    if v.dsv4_attn_backend == "flashmla_mega" and v.model.model_type != "deepseek_v41":
-        said = "--dsv4-attn-backend flashmla_mega requires DeepSeek-V4.1 on SM100/SM103."
-        yield bad("dsv4-mega", said, "dsv4_attn_backend")
-    if v.model.model_type == "deepseek_v41":
-        yield from _deepseek_v41(v)
-    elif v.enable_encoder_swa_bounded_replay:
-        said = "--enable-encoder-swa-bounded-replay requires DeepSeek-V4.1"
-        yield no("encoder-replay", said, "enable_encoder_swa_bounded_replay")
-    yield from _prefill_context(v)
-
-
-def _deepseek_v41(v: View) -> Refusals:
-    algorithm = v.speculative_algorithm
-    for wrong, feature, dest in (
-        (
-            algorithm is not None and str(algorithm).upper() != "DSPARK",
-            "speculative decoding other than DSpark",
-            "speculative_algorithm",
-        ),
-        (v.enable_hisparse, "HiSparse", "enable_hisparse"),
-        (
-            v.dsv4_attn_backend == "trtllm" and v.enable_encoder_swa_bounded_replay,
-            "TRT-LLM with encoder SWA bounded replay",
-            "enable_encoder_swa_bounded_replay",
-        ),
-        (v.enable_two_batch_overlap, "two-batch overlap", "enable_two_batch_overlap"),
-        (v.pp_size > 1, "pipeline parallelism", "pp_size"),
-    ):
-        if wrong:
-            said = f"DeepSeek-V4.1 does not support {feature} yet; disable it to serve this model."
-            yield no("dsv41-feature", said, dest)
-    if v.enable_encoder_swa_bounded_replay:
-        for wrong, feature, dest in (
-            (v.attn_cp_size > 1, "context parallelism", "attn_cp_size"),
-            (v.enable_unified_memory, "unified memory", "enable_unified_memory"),
-            (v.disaggregation_mode == "decode", "PD decode", "disaggregation_mode"),
-            (v.enable_mixed_chunk, "mixed prefill/decode", "enable_mixed_chunk"),
-            (v.enable_lora, "LoRA", "enable_lora"),
-            (v.enable_session_radix_cache, "radix sessions", "enable_session_radix_cache"),
-        ):
-            if wrong:
-                said = f"--enable-encoder-swa-bounded-replay does not support {feature} yet"
-                yield no("encoder-replay", said, "enable_encoder_swa_bounded_replay", dest)
-                break
-    if (
-        v.enable_decoder_swa_bounded_replay
-        and v.attn_dp
-        and not (v.attn_dp_size == v.tp_size and v.attn_cp_size == 1 and v.moe_a2a_backend in ("none", "megamoe"))
-    ):
-        yield no(
-            "decoder-replay",
-            "--enable-decoder-swa-bounded-replay cannot be combined with DP attention other than attention TP 1 with supported MoE "
-            "backends yet; disable one of them.",
-            "enable_decoder_swa_bounded_replay",
-            "attn_dp_size",
-        )
-
-
-def _prefill_context(v: View) -> Refusals:
-    """validate_deepseek_v4_cp on NVIDIA."""
-    if not v.enable_prefill_cp:
-        return
-    strategy = v.cp_strategy
-    about = ("enable_prefill_cp", "cp_strategy")
-    if strategy not in ("interleave", "zigzag"):
-        said = f"DeepSeekV4 only supports interleave/zigzag CP strategy, got {strategy}"
-        yield no("dsv4-cp", said, *about)
-    elif strategy == "zigzag":
-        yield no(
-            "dsv4-cp",
-            "DeepSeekV4 zigzag CP requires the NPU backend; CUDA/HIP backends reindex with interleave order.",
-            *about,
-        )
-    groups = v.attn_dp_size * v.dp_size
-    v.declare(attn_dp_size=groups, dp_size=1, moe_dense_tp_size=1, attn_cp_size=v.tp_size // groups if groups else 1)
-    if groups != 1:
-        said = "For round-robin split mode, dp attention is not supported."
-        yield bad("dsv4-cp", said, "enable_prefill_cp", "attn_dp_size")
-    if v.tp_size > 8:
-        yield bad(
-            "dsv4-cp",
-            "Context parallel only supports single machine (tp_size <= 8). Cross-machine CP has precision issues.",
-            "enable_prefill_cp",
-            "tp_size",
-        )
 
 
 def diffusion(v: View) -> Refusals:
@@ -260,27 +195,6 @@ def late(v: View) -> Refusals:
     if v.enable_encoder_swa_bounded_replay and name != "DeepseekV4ForCausalLM":
         said = "--enable-encoder-swa-bounded-replay requires DeepSeek-V4.1"
         yield no("encoder-replay", said, "enable_encoder_swa_bounded_replay")
-
-
-def sparse(v: View) -> Refusals:
-    """validate_hisparse."""
-    if not v.enable_hisparse:
-        return
-    about = "enable_hisparse"
-    known = v.model
-    if known.known and not (known.dsa or known.architecture == "DeepseekV4ForCausalLM"):
-        yield bad(
-            "hisparse-model",
-            "--enable-hisparse is only supported for DSA (DeepSeek Sparse Attention) models (e.g., DeepSeek V3.2, GLM-5), DeepSeek "
-            "V4, and MiniMax M3 now. ",
-            about,
-        )
-    elif not v.disable_radix_cache:
-        said = "Hierarchical sparse attention currently requires --disable-radix-cache."
-        yield bad("hisparse-radix", said, about, "disable_radix_cache")
-    elif v.enable_mixed_chunk:
-        said = "--enable-hisparse does not support --enable-mixed-chunk yet."
-        yield no("hisparse-mixed", said, about, "enable_mixed_chunk")
 
 
 def sequence_norm(v: View) -> Refusals:

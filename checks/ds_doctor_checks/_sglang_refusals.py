@@ -6,15 +6,18 @@ is left out: a command that passes here may still be refused.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
+from typing import Any
 
 from . import _sglang_cache as cache
+from . import _sglang_deepseek as deepseek
 from . import _sglang_disagg as disagg
+from . import _sglang_experts as moe
 from . import _sglang_gpu as gpus
 from . import _sglang_kernels as kernels
 from . import _sglang_lora as lora
 from . import _sglang_models as models
+from . import _sglang_observing as observing
 from . import _sglang_parallel as parallel
 from . import _sglang_serving as serving
 from . import _sglang_speculative as speculative
@@ -23,9 +26,9 @@ from ._sglang_view import Hook, Refusal, Refusals, View, model_of, no
 
 
 def log_level(v: View) -> Refusals:
-    """prepare_server_args: logging has an attribute for each level's name."""
+    """prepare_server_args: Python's logging has an attribute for each level's name."""
     name = v.log_level.upper()
-    if not hasattr(logging, name):
+    if name not in ("CRITICAL", "FATAL", "ERROR", "WARNING", "WARN", "INFO", "DEBUG", "NOTSET", "BASIC_FORMAT"):
         said = f"module 'logging' has no attribute '{name}'"
         yield no("log-level", said, "log_level", kind="AttributeError")
 
@@ -70,7 +73,7 @@ def communication(v: View) -> Refusals:
         said = "--sampling-backend intel_xpu requires --device xpu, got --device cuda"
         yield no("sampling-xpu", said, "sampling_backend")
     if v.enable_amd_monokernel and v.device in (None, "cuda"):
-        said = "--enable-amd-monokernel cannot run this setup:\n  - no monokernel backend 'amd' is registered"
+        said = "--enable-amd-monokernel cannot run this setup:\n  - no monokernel backend 'amd' is registered (registered: []); install the plugin that provides it"
         yield no("amd-monokernel", said, "enable_amd_monokernel")
     if v.model_impl == "mindspore" and v.device in (None, "cuda"):
         said = "MindSpore model impl is only supported on Ascend npu."
@@ -108,13 +111,13 @@ def weight_cache(v: View) -> Refusals:
 _RESOLUTION: tuple[Hook | None, ...] = (
     log_level,
     parallel.old_attention_dp,
-    kernels.mega,
+    moe.mega,
     serving.media_urls,
-    serving.watermark_config,
+    observing.watermark_config,
     cache.host_part,
     cache.offload,
-    serving.early,
-    serving.hidden_states,
+    observing.early,
+    observing.hidden_states,
     None,
     serving.multimodal,
     serving.tls,
@@ -139,8 +142,8 @@ _RESOLUTION: tuple[Hook | None, ...] = (
     parallel.data,
     parallel.context,
     models.sharding,
-    kernels.experts,
-    kernels.all_to_all,
+    moe.experts,
+    moe.all_to_all,
     parallel.shared_experts,
     parallel.eplb,
     parallel.elastic,
@@ -156,31 +159,35 @@ _RESOLUTION: tuple[Hook | None, ...] = (
     serving.requests,
     models.late,
     kernels.graph_context,
-    kernels.draft_exchange,
+    moe.draft_exchange,
 )
 _CHECKS: tuple[Hook, ...] = (
     parallel.sizes,
     lora.lora,
-    speculative.mixed_chunk,
     cache.chunks,
-    kernels.multiplexing,
+    moe.multiplexing,
     workers,
-    serving.buckets,
+    observing.buckets,
     priorities,
-    models.sparse,
+    deepseek.sparse,
     conservativeness,
-    serving.metrics,
-    kernels.overlap,
+    observing.metrics,
+    moe.overlap,
     communication,
-    serving.ports,
-    serving.last,
+    observing.ports,
+    observing.last,
 )
 
 
-def view_of(options: Options, environment: Mapping[str, str], capability: tuple[int, int] | None = None) -> View:
-    """What resolution would see of the command."""
+def view_of(
+    options: Options,
+    environment: Mapping[str, str],
+    capability: tuple[int, int] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> View:
+    """What resolution would see of the command; `config`: the model's config.json, where it can be read."""
     given = frozenset(g.dest for g in options.given)
-    return View(options.values, given, model_of(options.model), environment, capability)
+    return View(options.values, given, model_of(options.model, config), environment, capability)
 
 
 def refusals(view: View) -> tuple[Refusal, ...]:

@@ -139,13 +139,9 @@ def _dspark(v: View) -> Refusals:
             about,
             "pp_size",
         )
-    # DeepSeek-V4.1 brings its draft along; of other models nobody here sees the files.
-    own = v.model.model_type == "deepseek_v41"
-    if (
-        v.speculative_draft_model_path is None
-        and not own
-        and v.model.model_type in ("qwen3", "llama", "mistral", "qwen2", "gpt_oss")
-    ):
+    # DeepSeek-V4 may bring its draft along; the other well-known repositories have none.
+    own = v.model.architecture == "DeepseekV4ForCausalLM"
+    if v.speculative_draft_model_path is None and v.model.known and not own:
         said = "DSpark dense speculative decoding requires setting --speculative-draft-model-path."
         yield no("draft-missing", said, about, "speculative_draft_model_path")
     block, tokens = v.speculative_dspark_block_size, v.speculative_num_draft_tokens
@@ -349,11 +345,3 @@ def _ngram(v: View) -> Refusals:
     if v.attn_dp:
         said = "Currently ngram speculative decoding does not support dp attention."
         yield no("ngram-dp", said, "speculative_algorithm", "attn_dp_size")
-
-
-def mixed_chunk(v: View) -> Refusals:
-    """check_server_args."""
-    algorithm = v.speculative_algorithm
-    if algorithm is not None and v.enable_mixed_chunk and algorithm not in _MIXED and algorithm in BUILT_IN:
-        said = f"enable_mixed_chunk is not supported with speculative_algorithm={algorithm}"
-        yield bad("mixed-chunk", said, "enable_mixed_chunk", "speculative_algorithm")

@@ -49,6 +49,32 @@ def hub_address_is_one(launch: Launch | None, environment: Environment | None, m
         yield found("launch-hub-endpoint", on=v.name, value=v.value, source=v.source)
 
 
+@check("launch-hub-token")
+def gated_model_has_a_token(launch: Launch, environment: Environment | None, model: ModelFolder | None) -> Findings:
+    from ._data import table
+    from ._environment import variables
+
+    repo = hub.hub_id(launch)
+    if repo is None or not repo.startswith(tuple(table("env_common")["gated"]["names"])):
+        raise NotApplicable("model-not-gated")
+    names = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+    given = variables(environment, launch)
+    c = launch.container
+    if any(given.get(n) is not None for n in names) or (model is not None and model.layout == "folder"):
+        return
+    # The token may lie in a file of the host, or come with a volume or a file of variables.
+    if (
+        c is None
+        or c.mounts
+        or c.env_files
+        or c.running
+        or launch.unread
+        or {*names} & {*c.env_inherited, *c.secrets_given}
+    ):
+        raise Undecided("token-unseen")
+    yield found("launch-hub-token", on=repo, model=repo, program=c.program)
+
+
 @check("launch-modelscope-missing")
 def modelscope_is_installed(launch: Launch, environment: Environment | None, packages: Packages | None) -> Findings:
     from ._environment import variables

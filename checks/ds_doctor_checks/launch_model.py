@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ds_doctor.api import Finding, Findings, NotApplicable, Undecided, check, found
+from ds_doctor.api import Finding, Findings, NotApplicable, Undecided, check, found, undecided
 from ds_doctor.probes.engine_flags import EngineFlags
 from ds_doctor.probes.engine_models import EngineModels
 from ds_doctor.probes.environment import Environment
+from ds_doctor.probes.kernels import Kernels
 from ds_doctor.probes.launch import Launch
 from ds_doctor.probes.model_config import ModelConfig
 from ds_doctor.probes.nvml import Nvml
@@ -98,7 +99,7 @@ def the_model_divides_as_asked(
     case = _model.case(launch, flags, environment, packages)
     if case.size("tensor") * case.size("pipeline") == 1 and not case.value("enable_expert_parallel"):
         return  # nothing is divided
-    yield from _told(_model_split.faults(case, _model.shape(case, model)))
+    yield from _told(_model_split.faults(case, _model.shape(case, model, bundled=True)))
 
 
 @check("launch-too-few-gpus")
@@ -141,6 +142,8 @@ def the_checkpoint_takes_what_is_asked(
     shape = _model.shape(case, model)
     yield from _told(_model_precision.faults(case, shape, engine))
     yield from _told(_model_precision.attention_of_model(case, shape))
+    if version := _model_precision.unread(case):
+        yield undecided("launch-attention-model", "launch-attention-unread", engine=case.engine, version=version)
 
 
 @check("launch-quantisation-gpu", "launch-bfloat16-gpu", "launch-sglang-gpu", "launch-attention-gpu")
@@ -161,6 +164,33 @@ def the_gpus_take_what_is_asked(
     except Undecided:  # what the command itself asks is judged without the model
         shape = None
     yield from _told(_model_precision.of_gpus(case, shape, gpus))
+    if version := _model_precision.unread(case):
+        yield undecided("launch-attention-gpu", "launch-attention-unread", engine=case.engine, version=version)
+
+
+@check("launch-kernels-missing", "launch-kernels-doubtful", "launch-kernels-ptx-only")
+def the_engines_kernels_are_for_these_gpus(
+    launch: Launch,
+    flags: EngineFlags | None,
+    kernels: Kernels | None,
+    model: ModelConfig | None,
+    nvml: Nvml | None,
+    packages: Packages | None,
+    environment: Environment | None,
+) -> Findings:
+    from . import _kernels, _model, _model_gpus
+
+    case = _model.case(launch, flags, environment, packages)
+    if kernels is None:
+        raise Undecided("launch-engine-unseen", engine=case.engine)
+    if not any(one.arches for one in kernels.libraries):
+        raise Undecided("extension-arches-unread", path=kernels.libraries[0].path if kernels.libraries else "?")
+    gpus = _model_gpus.seen(case, nvml, environment)
+    try:
+        shape = _model.shape(case, model)
+    except Undecided:  # what the command itself asks is judged without the model
+        shape = None
+    yield from _told(_kernels.faults(case, shape, kernels, gpus))
 
 
 @check("launch-context-too-long", "launch-context-beyond-model")

@@ -5,15 +5,16 @@ from __future__ import annotations
 from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, undecided
 from ds_doctor.probes.engine_flags import EngineFlags
 from ds_doctor.probes.environment import Environment
-from ds_doctor.probes.launch import Launch
+from ds_doctor.probes.launch import Deployment, Launch
 from ds_doctor.probes.ports import Ports
 
 FAMILY = "launch"
 
 
 def _in_own_network(launch: Launch) -> bool:
-    """Whether the engine would have a network of its own, whose ports are not the host's."""
-    return launch.container is not None and launch.container.network != "host"
+    """Whether the engine would have a network of its own, whose ports are not this host's. A pod may run elsewhere."""
+    container = launch.container
+    return container is not None and (container.network != "host" or container.program == "kubernetes")
 
 
 def _need_engine(launch: Launch) -> None:
@@ -23,19 +24,30 @@ def _need_engine(launch: Launch) -> None:
 
 @check("launch-port-taken", "launch-port-shared")
 def ports_are_free(
-    launch: Launch, ports: Ports, flags: EngineFlags | None, environment: Environment | None
+    launch: Launch,
+    ports: Ports,
+    flags: EngineFlags | None,
+    environment: Environment | None,
+    deployment: Deployment | None,
 ) -> Findings:
     from . import _ports
     from ._environment import variables
     from ._options import options
 
     _need_engine(launch)
-    if _in_own_network(launch):
-        raise NotApplicable("container-has-own-ports")
     o = options(launch, flags)
-    for want in _ports.wants(launch, o, variables(environment, launch)):
+    if _in_own_network(launch):
+        wants = _ports.published(launch.container) if launch.container else []
+        if not wants:
+            raise NotApplicable("container-has-own-ports")
+    else:
+        wants = _ports.wants(launch, o, variables(environment, launch))
+    for want in wants:
         socket, maybe = _ports.first_blocking(want, ports.listening)
-        if socket is not None:
+        if socket is not None and deployment is not None and deployment.kind in ("compose", "systemd"):
+            # What holds it may be this very service, which starts anew.
+            yield undecided("launch-port-taken", "port-maybe-own", what=want.what, port=want.port, by=_ports.by(socket))
+        elif socket is not None:
             rule = "launch-port-shared" if want.http and _ports.shares(socket, o) else "launch-port-taken"
             yield found(
                 rule, on=want.what, what=want.what, port=want.port, by=_ports.by(socket), address=socket.address
@@ -56,7 +68,9 @@ def ports_differ_from_each_other(
     given = variables(environment, launch)
     seen: list[_ports.Want] = []
     for want in _ports.wants(launch, options(launch, flags), given):
-        other = next((w for w in seen if _ports.overlap(w, want)), None)
+        # SGLang itself refuses --grpc-port at --port; another rule tells that.
+        told = launch.engine == "sglang" and want.what == "--grpc-port"
+        other = next((w for w in seen if _ports.overlap(w, want) and not (told and w.http)), None)
         if other is not None:
             yield found("launch-ports-equal", on=want.what, port=want.port, one=other.what, two=want.what)
         seen.append(want)
@@ -128,10 +142,13 @@ def nodes_meet_at_the_first(launch: Launch, ports: Ports | None, flags: EngineFl
     _need_engine(launch)
     o = options(launch, flags)
     nodes, rank = o.get("nnodes"), o.get("node_rank")
-    if not isinstance(nodes, int) or nodes < 2:
+    nodes, rank = nodes if isinstance(nodes, int) else 1, rank if isinstance(rank, int) else 0
+    remote = _ports.data_parallel_head(o) if launch.engine == "vllm" else None
+    if remote is not None and nodes < 2:
+        what, host, nodes = "--data-parallel-address", *remote
+    elif nodes < 2 or o.get("distributed_executor_backend") == "ray":
         raise NotApplicable("one-node")
-    rank = rank if isinstance(rank, int) else 0
-    if launch.engine == "vllm":
+    elif launch.engine == "vllm":
         what, host = "--master-addr", str(o.get("master_addr") or "127.0.0.1")
     else:
         given = o.get("dist_init_addr")

@@ -16,6 +16,7 @@ from ds_doctor.probes.nvml import Nvml
 from ds_doctor.probes.python_env import Packages
 
 GIB = 1 << 30
+LEAST_SHARE = 0.1  # a smaller one is no advice
 # vllm 0.9.0 v1/worker/gpu_worker.py is the first to refuse a start with less free than the share.
 REFUSES_SINCE = "0.9"
 ALIKE = 0.03  # part of the total by which GPUs of one group may differ: other boards of one model differ by less
@@ -33,7 +34,7 @@ def the_share_of_each_gpu_is_free(
     from ._memory_ask import ask
     from ._memory_live import BEFORE_LOOKING, default_share, gib, held_by, rooms
 
-    asks = ask(launch, flags, packages)
+    asks = ask(launch, flags, packages, environment)
     if not asks.vllm:
         raise NotApplicable("memory-no-fixed-share")
     if not asks.at_least(REFUSES_SINCE):
@@ -51,7 +52,7 @@ def the_share_of_each_gpu_is_free(
             "need_gib": gib(share * room.total[0]),
             "held_gib": gib(room.held),
             "holders": held_by(room),
-            "fits_share": max(0.01, int(left / room.total[1] * 100) / 100),
+            "fits_share": fitting if (fitting := int(left / room.total[1] * 100) / 100) >= LEAST_SHARE else [],
             "before_gib": taken[1],
         }
         if room.free[1] < share * room.total[0]:
@@ -72,7 +73,7 @@ def gpus_that_work_together_have_the_same_memory(
     from ._memory_ask import ask
     from ._memory_live import gib, rooms
 
-    asks = ask(launch, flags, packages)
+    asks = ask(launch, flags, packages, environment)
     used = rooms(asks, launch, nvml, environment, memory)
     if len(used) < 2 or asks.ranks < 2:
         raise NotApplicable("memory-one-gpu")
@@ -111,13 +112,16 @@ def the_model_fits_the_gpus(
 ) -> Findings:
     from ._memory_ask import ask
     from ._memory_live import rooms
-    from ._memory_model import known
+    from ._memory_model import known, split_refused
     from ._memory_verdict import verdict
     from ._workers import visible_gpus
 
-    asks = ask(launch, flags, packages)
+    asks = ask(launch, flags, packages, environment)
     used = rooms(asks, launch, nvml, environment, memory)
     model = known(asks, config)
+    rule = split_refused(launch, flags, packages, environment, config)
+    if rule is not None:
+        raise NotApplicable("memory-told", other=rule)
     visible = max(len(used), len(visible_gpus(nvml, environment, launch)))
     yield from verdict(asks, model, used, visible)
 
@@ -127,6 +131,7 @@ def the_host_has_memory_for_what_stays_there(
     launch: Launch,
     flags: EngineFlags | None,
     packages: Packages | None,
+    config: ModelConfig | None,
     nvml: Nvml | None,
     environment: Environment | None,
     memory: Memory | None,
@@ -135,22 +140,22 @@ def the_host_has_memory_for_what_stays_there(
     from ._memory_ask import ask
     from ._memory_host import host_room, needs
 
-    asks = ask(launch, flags, packages)
-    parts = needs(asks, launch, nvml, environment, memory)
+    asks = ask(launch, flags, packages, environment)
+    parts = needs(asks, config, launch, nvml, environment, memory)
     if not parts:
         raise NotApplicable("memory-nothing-on-host")
     room = host_room(launch, memory, cgroup)
-    need = sum(p.gib for p in parts)
+    least, need = sum(p.least for p in parts), sum(p.gib for p in parts)
     data = {
         "need_gib": round(need, 1),
-        "parts": ", ".join(f"{p.flag} {p.gib:g} GiB" for p in parts),
+        "parts": ", ".join(f"{p.what} {round(p.gib, 1):g} GiB" for p in parts),
         "total_gib": round(room.total_gib, 1),
         "where": room.where,
         "free_gib": round(room.free_gib, 1),
     }
-    if need > room.total_gib:
+    if least > room.total_gib:
         yield found("memory-host-short", on=room.where, **data)
-        yield not_applicable("memory-host-tight", "memory-host-short-says")
+        yield not_applicable("memory-host-tight", "memory-told", other="memory-host-short")
     elif need > room.free_gib:
         yield found("memory-host-tight", on=room.where, **data)
     elif not room.sure:

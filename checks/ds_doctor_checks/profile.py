@@ -8,8 +8,11 @@ from typing import Any
 from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, not_applicable, undecided
 from ds_doctor.probes.cgroup import Cgroup
 from ds_doctor.probes.disk import Disk
+from ds_doctor.probes.engine_flags import EngineFlags
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.launch import Launch, has
+from ds_doctor.probes.limits import Memory
+from ds_doctor.probes.model_config import ModelConfig
 from ds_doctor.probes.model_folder import ModelFolder
 from ds_doctor.probes.nvml import Nvml
 from ds_doctor.probes.profile import AskedProfile
@@ -60,6 +63,9 @@ def gpus_carry_the_model(
     asked: AskedProfile | None,
     launch: Launch | None,
     folder: ModelFolder | None,
+    flags: EngineFlags | None,
+    config: ModelConfig | None,
+    memory: Memory | None,
 ) -> Findings:
     from ._profiles import aim
     from ._workers import visible_gpus
@@ -92,6 +98,9 @@ def gpus_carry_the_model(
     if any(s is None for s in sizes):
         for rule in ("profile-gpu-memory-too-small", "profile-gpu-memory-short"):
             yield undecided(rule, "profile-gpu-memory-unknown")
+    elif launch is not None and _counted(launch, flags, packages, config, nvml, environment, memory):
+        for rule in ("profile-gpu-memory-too-small", "profile-gpu-memory-short"):
+            yield not_applicable(rule, "memory-told", other="memory-weights")
     elif nodes > 1:
         for rule in ("profile-gpu-memory-too-small", "profile-gpu-memory-short"):
             yield undecided(rule, "profile-several-nodes", nodes=nodes)
@@ -119,6 +128,27 @@ def gpus_carry_the_model(
         )
 
 
+def _counted(
+    launch: Launch,
+    flags: EngineFlags | None,
+    packages: Packages | None,
+    config: ModelConfig | None,
+    nvml: Nvml | None,
+    environment: Environment | None,
+    memory: Memory | None,
+) -> bool:
+    """Whether the memory rules judge this very command on these GPUs: they know more than the sums of a profile."""
+    from ._memory_ask import ask
+    from ._memory_live import rooms
+    from ._memory_model import known
+
+    try:
+        asks = ask(launch, flags, packages, environment)
+        return bool(rooms(asks, launch, nvml, environment, memory)) and known(asks, config).sure
+    except (NotApplicable, Undecided):
+        return False
+
+
 @check("profile-tensor-parallel")
 def tensor_parallel_size_works(
     packages: Packages | None, asked: AskedProfile | None, launch: Launch, folder: ModelFolder | None
@@ -141,12 +171,19 @@ def host_memory_holds_its_part(
     asked: AskedProfile | None,
     launch: Launch | None,
     folder: ModelFolder | None,
+    nvml: Nvml | None,
+    environment: Environment | None,
+    flags: EngineFlags | None,
+    config: ModelConfig | None,
+    memory: Memory | None,
 ) -> Findings:
     from ._profiles import aim
 
     profile, engine, needs = aim(asked, launch, folder, packages)
     if needs.host_memory_gib is None:
         raise NotApplicable("profile-says-nothing", profile=profile.name)
+    if launch is not None and _counted(launch, flags, packages, config, nvml, environment, memory):
+        raise NotApplicable("memory-told", other="memory-host-short")
     if not system.memory_total_mib:
         raise Undecided("profile-host-memory-unknown")
     have, where = system.memory_total_mib / 1024, "RAM"

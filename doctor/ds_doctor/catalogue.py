@@ -52,12 +52,14 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
 
 class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a document says about the subject of a rule, and how it stands to the truth."""
+    """What a document says about the subject of a rule, and how it stands to the truth. `about`: it is shown only where a
+    finding names one of these under `about` in its data; empty: always."""
 
     says: Text
     standing: Standing
     truth: Text
     sources: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()
 
 
 Tier = Literal["decisive", "usual", "general", "consequence", "wrapper"]
@@ -90,7 +92,8 @@ class Signs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Rule(Signs, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Everything a reader sees about one rule. `healthy` says what is true where the rule is kept."""
+    """Everything a reader sees about one rule. `healthy` says what is true where the rule is kept. `claims_of`: what a
+    finding may be about -> the entries of `claim` that it then shows beside `claims`."""
 
     level: Level
     standing: Standing
@@ -101,6 +104,7 @@ class Rule(Signs, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_de
     sources: tuple[str, ...]
     verify: str | None = None
     short: Text | None = None  # the title where no number was measured
+    claims_of: dict[str, tuple[str, ...]] = {}
 
 
 class Cause(Signs, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -311,6 +315,9 @@ def _check_signs(signs: Signs, where: str) -> None:
 
 def _check_known(catalogue: Catalogue, where: str) -> None:
     """The causes and symptoms, and that every id that one names is there."""
+    for name, rule in catalogue.rule.items():
+        for about, named in rule.claims_of.items():
+            _check_named(named, catalogue.claim, f"{where}: rule.{name}.claims_of.{about}")
     for name, cause in catalogue.cause.items():
         place = f"{where}: cause.{name}"
         if name in catalogue.rule:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from . import kept
 from .catalogue import (
     Catalogue,
     CatalogueError,
@@ -29,7 +30,6 @@ from .catalogue import (
 )
 
 RULES_LIMIT = 16 << 20
-KEPT = 12  # compiled states of one kind in the cache directory
 KINDS: tuple[type[msgspec.Struct], ...] = (
     Text,
     Step,
@@ -79,8 +79,22 @@ def digest(data: bytes, kinds: tuple[type[msgspec.Struct], ...] = KINDS) -> str:
 
 def _rules(mark: str, catalogue: Catalogue) -> Rules:
     none = {f: getattr(_NO_SIGNS, f) for f in _SIGNS}
-    bare = {name: msgspec.structs.replace(rule, **none) for name, rule in catalogue.rule.items()}
+    bare = {
+        name: msgspec.structs.replace(rule, claims=(*rule.claims, *_gathered(rule, catalogue)), claims_of={}, **none)
+        for name, rule in catalogue.rule.items()
+    }
     return Rules(mark, Catalogue(catalogue.schema, catalogue.date, bare, catalogue.reason))
+
+
+def _gathered(rule: Rule, catalogue: Catalogue) -> Iterator[Claim]:
+    """The claims that the rule takes from those that stand on their own, each once with all that it is about."""
+    about: dict[str, list[str]] = {}
+    for topic, names in rule.claims_of.items():
+        for name in names:
+            about.setdefault(name, []).append(topic)
+    for name, topics in about.items():
+        one = catalogue.claim[name]
+        yield Claim(one.says, one.standing, one.truth, one.sources, tuple(topics))
 
 
 RULES = Form("rules.json", Rules, KINDS, _rules)
@@ -89,17 +103,6 @@ RULES = Form("rules.json", Rules, KINDS, _rules)
 def compile_(data: bytes, where: str, form: Form[Any] = RULES) -> bytes:
     """What `load` reads instead of the TOML."""
     return msgspec.json.encode(form.make(digest(data, form.of), parse(data, where)))
-
-
-def cache_folder(env: Mapping[str, str]) -> str | None:
-    """The user's cache directory of this program; None where there is no usable HOME."""
-    base = env.get("XDG_CACHE_HOME", "")
-    if not base.startswith("/"):
-        home = env.get("HOME", "")
-        if not home.startswith("/"):
-            return None
-        base = home + "/.cache"
-    return base + "/ds-doctor"
 
 
 def load(folder: str, env: Mapping[str, str]) -> Catalogue:
@@ -117,16 +120,16 @@ def load_form(folder: str, env: Mapping[str, str], form: Form[C]) -> C:
     """A form of the catalogue of the package in `folder`; CatalogueError as for `load`."""
     path, data = _toml(folder)
     want = digest(data, form.of)
-    cache = cache_folder(env)
+    cache = kept.folder(env)
     stem, dot, ending = form.name.partition(".")
-    kept = os.path.join(cache, f"{stem}-{want[:32]}{dot}{ending}") if cache else None
-    for candidate in (os.path.join(folder, form.name), kept):
+    name = f"{stem}-{want[:32]}{dot}{ending}"
+    for candidate in (os.path.join(folder, form.name), os.path.join(cache, name) if cache else None):
         found = _from_compiled(candidate, want, form.kind)
         if found is not None:
             return found
     made = form.make(want, parse(data, path))
-    if kept is not None and cache is not None:
-        _keep(cache, kept, msgspec.json.encode(made))
+    if cache is not None:
+        kept.write(cache, name, msgspec.json.encode(made))
     return made
 
 
@@ -143,36 +146,11 @@ def _toml(folder: str) -> tuple[str, bytes]:
 
 
 def _from_compiled(path: str | None, want: str, kind: type[C]) -> C | None:
-    if path is None:
+    data = kept.read(path) if path is not None else None
+    if data is None:
         return None
     try:
-        with open(path, "rb") as f:
-            # Another user's file in a shared cache directory could put words into our mouth.
-            if os.fstat(f.fileno()).st_uid not in (0, os.geteuid()):
-                return None
-            one = msgspec.json.decode(f.read(RULES_LIMIT), type=kind)
-    except (OSError, msgspec.MsgspecError):
+        one = msgspec.json.decode(data, type=kind)
+    except msgspec.MsgspecError:
         return None
     return one if one.digest == want else None
-
-
-def _keep(cache: str, path: str, data: bytes) -> None:
-    """Best effort: a cache that cannot be written costs a few milliseconds and nothing else."""
-    import tempfile
-
-    try:
-        os.makedirs(cache, mode=0o700, exist_ok=True)
-        _forget(cache, os.path.basename(path).partition("-")[0])
-        fd, name = tempfile.mkstemp(dir=cache, prefix=".new-")
-        with os.fdopen(fd, "wb") as f:
-            f.write(data)
-        os.replace(name, path)
-    except OSError:
-        return
-
-
-def _forget(cache: str, stem: str) -> None:
-    """Of the states of a checkout the last few are kept: each is some megabytes."""
-    old = [os.path.join(cache, n) for n in os.listdir(cache) if n.startswith(stem + "-") and n.endswith(".json")]
-    for path in sorted(old, key=os.path.getmtime)[:-KEPT]:
-        os.unlink(path)

@@ -48,7 +48,7 @@ class Doctor(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """Which rules to judge: patterns of rule ids, check names or families."""
+    """Which rules to judge: patterns of rule ids, check names or families, also as `family.rule` or `family.check`."""
 
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
@@ -135,9 +135,11 @@ def with_site(
 
 
 def matches(pattern: str, rule: str, check: Check) -> bool:
-    """Whether a pattern names the rule, its check or its family; `family.*` names all of a family, too."""
-    whole = f"{check.family}.{rule}"
-    return any(fnmatchcase(name, pattern) for name in (rule, check.name, check.family, whole))
+    """Whether a pattern names the rule, its check or its family; `family.` may stand before a rule or a check."""
+    names = (rule, check.name, check.family)
+    return any(
+        fnmatchcase(name, pattern) for name in (*names, f"{check.family}.{rule}", f"{check.family}.{check.name}")
+    )
 
 
 def chosen(doctor: Doctor, choice: Choice) -> tuple[list[Check], set[str], set[str]]:

@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from . import kept
 from .command import Output, run_command
-from .launch.structs import Deployment, Launch
+from .launch.structs import Deployment, Gateway, Launch
 from .model import Absent, Denied, Malformed, Trouble
 from .profile import Profile
 
@@ -31,7 +32,8 @@ T = TypeVar("T")
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What the user asked to be judged: the launch command, the interpreter, the model folder, another root's files
     instead of this host, the profile of a model (None: not given). Of a service in a file, `command` are its words,
-    `launch` is what the file says they start and where, `deployment` the settings around them."""
+    `launch` is what the file says they start and where, `deployment` the settings around them. `gateways`: the routes to
+    servers in that file."""
 
     command: tuple[str, ...] = ()
     python: str | None = None
@@ -40,6 +42,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     profile: Profile | None = None
     launch: Launch | None = None
     deployment: Deployment | None = None
+    gateways: tuple[Gateway, ...] = ()
 
 
 _LOOKED = threading.local()
@@ -135,6 +138,7 @@ class Host:
     """The live machine, seen as this process sees it. Paths are absolute; `~` and variables are not expanded."""
 
     live = True
+    remembers = True  # whether what a probe worked out of files may be kept for the next run
 
     def __init__(self, asked: Asked | None = None, env: Mapping[str, str] | None = None) -> None:
         self._asked = asked or Asked()
@@ -275,6 +279,20 @@ class Host:
             raise trouble
         seen: T = made
         return seen
+
+    def recall(self, name: str) -> bytes | None:
+        """What an earlier run kept under that name; None: nothing, or this host's answers are recorded or replayed."""
+        cache = self._cache()
+        return None if cache is None else kept.read(f"{cache}/{name}")
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Keep KIND-….json in the user's cache directory for the next run, where that can be."""
+        cache = self._cache()
+        if cache is not None:
+            kept.write(cache, name, data)
+
+    def _cache(self) -> str | None:
+        return kept.folder(self.env) if self.live and self.remembers else None
 
     # -- how it is answered ---------------------------------------------------------------------------------
 

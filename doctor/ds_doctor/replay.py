@@ -46,11 +46,14 @@ def record(host: Host, calls: dict[str, Any]) -> Host:
         return answer
 
     host._call = _call  # type: ignore[method-assign]
+    host.remembers = False  # the recording must hold the files themselves
     return host
 
 
 class ReplayedHost(Host):
     """Answers from recorded calls; what was not recorded is Absent."""
+
+    remembers = False
 
     def __init__(self, calls: Mapping[str, Any], env: Mapping[str, str], asked: Asked | None = None) -> None:
         super().__init__(asked, env)

@@ -17,6 +17,7 @@ class RootedHost(Host):
     """The files below another root (a mounted disk, a host's / seen from a pod). Links stay inside; nothing is run."""
 
     live = False
+    remembers = False
 
     def __init__(self, root: str, asked: Asked | None = None) -> None:
         super().__init__(asked, env={})

@@ -20,20 +20,35 @@ Explain = Callable[[Reason], str]
 
 
 def asked_services(path: str, one: str | None, base: Asked, explain: Explain) -> list[Asked]:
-    """What is asked of each service of the file; only of the one named so where a name is given. Usage in one line
-    for a file that cannot be read or starts nothing."""
+    """What is asked of each service of the file; only of the one named so where a name is given. A file that only
+    describes a gateway is laid beside the command. Usage in one line for a file that cannot be read or starts nothing."""
+    import msgspec
+
+    from ..launch.gateway import read
+
     data = _stdin() if path == "-" else files.read("-f", path, LIMIT)
     folder = os.path.dirname(files.absolute("-f", path)) if path != "-" else files.absolute("-f", ".")
     name = os.path.basename(path) if path != "-" else "stdin"
     known = _known(folder) if name.rpartition(".")[2].lower() in ("yml", "yaml") else os.environ
+    routes = read(data.decode("utf-8", "replace"), name)
+    base = msgspec.structs.replace(base, gateways=routes)
     try:
         every = services(data, path, name, known)
     except Problem as p:
+        if routes:  # a gateway's file starts no engine: the command stands behind --
+            return [base]
         line = p.data.get("line")
         place = f"{path}:{line}" if line else path
         raise Usage(f"-f {place}: {explain(Reason(p.reason, p.data))}") from None
     except RecursionError:
         raise Usage(f"-f {path}: {explain(Reason('launch-file-too-deep', {'limit': 64}))}") from None
+    if base.command:
+        raise Usage(
+            t(
+                "-f takes the launch command from the file; give none after --",
+                "-f 从文件中读取启动命令，-- 之后不能再给命令",
+            )
+        )
     return [_asked(s, base, folder) for s in (_named(every, one, path) if one is not None else every)]
 
 

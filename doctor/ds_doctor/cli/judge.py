@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from .. import __version__, catalogue, compiled, engine, snapshot
+from .. import __version__, catalogue, compiled, engine, registry, snapshot
 from ..combine import combine
 from ..model import Lang, Outcome
 from ..probes.python_env import Packages
@@ -49,7 +49,9 @@ def run(options: Options) -> int:
     named = options.python is not None and kept is None and options.root is None
     facts += [f for f in (*host_words.ALWAYS, *([Packages] if named else [])) if f not in facts]
     if kept is None:
-        gathered = gather_all(options, asked, facts, deadline, lang)
+        command = any(a.launch is not None or a.command for a in asked)
+        meanwhile = (lambda: registry.warm(doctor.plugins)) if command else None
+        gathered = gather_all(options, asked, facts, deadline, lang, meanwhile)
     else:
         gathered = [replay(options, kept, a, facts, i) for i, a in enumerate(asked)]
     outcomes = gathered[0]
@@ -115,13 +117,6 @@ def _check(options: Options) -> list[tuple[str, str]]:
     # A snapshot holds what was asked when it was recorded.
     for name in ("root", "record", "python", "model"):
         _exclude(**{name: named[name], "replay": options.replay})
-    if options.file is not None and options.command:
-        raise Usage(
-            t(
-                "-f takes the launch command from the file; give none after --",
-                "-f 从文件中读取启动命令，-- 之后不能再给命令",
-            )
-        )
     if options.service is not None and options.file is None:
         raise Usage(t("--service: it chooses a service of the file given with -f", "--service：须与 -f 一起使用"))
     if options.root is not None:

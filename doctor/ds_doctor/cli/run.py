@@ -42,8 +42,8 @@ _MANY: dict[str, Any] = {"multiple": True, "metavar": "PATTERN"}
     "--only",
     **_MANY,
     help=t(
-        "Check only these: rule ID, check or family, * allowed (repeatable).",
-        "只检查这些：规则 ID、检查名或类别名，可用 *（可重复）。",
+        "Check only these: rule ID, check or family (or family.rule), * allowed (repeatable).",
+        "只检查这些：规则 ID、检查名或类别名（也可写作 类别.规则），可用 *（可重复）。",
     ),
 )
 @click.option("--skip", **_MANY, help=t("Skip these (repeatable).", "跳过这些（可重复）。"))

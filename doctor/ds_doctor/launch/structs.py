@@ -66,7 +66,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     (None: all, so many, or none were asked for), `asked_gpus`: each way in which they are asked for. `shm_mount`: what is
     mounted over /dev/shm, `tmpfs` (`shm_size` is then its size) or the source of a volume; `?` where a size was given that
     is none. `running`: the command is executed in a container that exists (`exec`), whose settings are not seen here.
-    `env_files` are not read; `env_inherited` are names whose values come from outside.
+    `ports_unread`: published ones that are not understood. `env_files` are not read; `env_inherited` are names whose values come from outside.
     """
 
     program: str
@@ -92,6 +92,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     running: bool = False
     publish_all: bool = False
     ports: tuple[Port, ...] = ()
+    ports_unread: tuple[str, ...] = ()
     mounts: tuple[Mount, ...] = ()
     ulimits: dict[str, Ulimit] = {}
     cap_add: tuple[str, ...] = ()
@@ -138,11 +139,12 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 class PodProbe(msgspec.Struct, frozen=True, kw_only=True):
     """A probe of the kubelet; seconds, with the defaults of Kubernetes where nothing is given. `how`: httpGet, tcpSocket,
-    exec, grpc."""
+    exec, grpc. `headers`: the names of those that it sends, in small letters."""
 
     how: str = "?"
     path: str | None = None
     port: str | None = None
+    headers: tuple[str, ...] = ()
     initial_delay_s: int = 0
     period_s: int = 10
     timeout_s: int = 1
@@ -155,7 +157,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `gpu_resource`: the resource of which GPUs are asked (nvidia.com/gpu, nvidia.com/mig-1g.10gb ...), `gpu_limit` and
     `gpu_request` how many. `shm`: the volume mounted over /dev/shm. `tokens`: the variables whose secret stands in the
-    manifest. `claims`: resource claims (DRA), another way to GPUs.
+    manifest. `claims`: resource claims (DRA), another way to GPUs. `not_text`: numbers and truth values where Kubernetes
+    takes texts only.
     """
 
     resource: str
@@ -188,6 +191,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     claims: tuple[str, ...] = ()
     init_containers: tuple[str, ...] = ()
     group_size: int | None = None
+    not_text: tuple[str, ...] = ()
 
 
 class Compose(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -206,10 +210,26 @@ class Compose(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replicas: int | None = None
 
 
+class Slip(msgspec.Struct, frozen=True, kw_only=True):
+    """One word of Environment= that is not what it looks like. `kind`: ignored (no assignment), swallowed (a second
+    assignment became part of the first one's value), literal ($X is not filled in), secret (one in plain text). `text`
+    carries no secret."""
+
+    kind: str
+    text: str
+
+
 class Unit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A systemd service. `limits`: LimitNOFILE, LimitMEMLOCK ... as they are written; seconds; None: not given, inf: none."""
+    """A systemd service. `limits`: LimitNOFILE, LimitMEMLOCK ... as they are written; seconds; None: not given, inf: none.
+
+    `program`: the first word of ExecStart; `shell`: the words of the command that mean something to a shell alone, and are
+    not among its arguments here; `slips`: what Environment does otherwise than it looks.
+    """
 
     type: str | None = None
+    program: str | None = None
+    shell: tuple[str, ...] = ()
+    slips: tuple[Slip, ...] = ()
     user: str | None = None
     working_directory: str | None = None
     limits: dict[str, str] = {}
@@ -217,6 +237,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     restart: str | None = None
     memory_max: int | None = None
     device_policy: str | None = None
+    device_allow: tuple[str, ...] = ()
     private_devices: bool = False
     private_tmp: bool = False
     protect_home: str | None = None
@@ -248,3 +269,26 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...]
     launch: Launch
     deployment: Deployment
+
+
+class Gateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One route to a server behind a gateway.
+
+    `kind`: nginx, ingress-nginx, alb, haproxy, gke, gateway-api, istio, envoy, traefik. `where`: the place in the file.
+    `timeout_s`: None: none, or not known. `whole`: it counts for the whole request, else between two pieces of the answer.
+    `setting`: what sets it; `default`: the file does not, and this is the program's own. `buffers`: the answer is collected
+    before it is passed on. `body_bytes`: the largest request, None: no limit known; `body_setting`, `body_default` likewise.
+    `ports`: of the servers behind it, as far as they are named.
+    """
+
+    kind: str
+    where: str
+    setting: str
+    timeout_s: float | None = None
+    whole: bool = False
+    default: bool = False
+    buffers: bool = False
+    body_bytes: int | None = None
+    body_setting: str | None = None
+    body_default: bool = False
+    ports: tuple[int, ...] = ()

@@ -6,15 +6,19 @@ import re
 import shlex
 
 from .command import Found, launch_of
+from .docker import is_given
 from .problem import Problem
 from .quantity import seconds
-from .structs import Deployment, Service, Unit
-from .words import bytes_of
+from .structs import Deployment, Service, Slip, Unit
+from .variables import is_secret
+from .words import bytes_of, without_redirections
 from .wrappers import unwrap
 
 # What systemd gives a system service when nothing else is said (man 5 systemd.exec, Environment variables).
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SPECIFIER = re.compile(r"%(?:%|[a-zA-Z])")
+# Words that a shell keeps for itself; systemd hands them to the program (man 5 systemd.service, Command lines).
+_SHELL = re.compile(r"\d*>>?(?:&\d)?\S*|&>>?\S*|<|\|[|&]?|&&?")
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -67,18 +71,16 @@ def _service(said: dict[str, list[tuple[str, int]]], command: str, line: int, so
         return values[-1][0] if values else None
 
     found = Found({})
+    slips: list[Slip] = []
     for value, _ in said.get("Environment", ()):
-        for word in _parted(value, found):
-            variable, equals, setting = word.partition("=")
-            if equals:
-                found.environment[variable] = setting
+        slips += _assigned(_parted(value, found), found)
     files = tuple(v.lstrip("-") for v, _ in said.get("EnvironmentFile", ()))
     for path in files:
         found.miss("launch-env-file", path=path)
     words = _words(command, found)
     found.known = dict(found.environment)
     found.folder = last("WorkingDirectory")
-    found.argv = list(words)
+    found.argv = without_redirections(words)
     unwrap(found)
     for names, _ in said.get("UnsetEnvironment", ()):
         for unset in names.split():
@@ -94,6 +96,9 @@ def _service(said: dict[str, list[tuple[str, int]]], command: str, line: int, so
             where=f"ExecStart, line {line}",
             unit=Unit(
                 type=last("Type"),
+                program=words[0] if words else None,
+                shell=tuple(w for w in words if _SHELL.fullmatch(w)),
+                slips=tuple(slips),
                 user=last("User"),
                 working_directory=last("WorkingDirectory"),
                 limits={k: v[-1][0] for k, v in said.items() if k.startswith("Limit") and v},
@@ -101,6 +106,7 @@ def _service(said: dict[str, list[tuple[str, int]]], command: str, line: int, so
                 restart=last("Restart"),
                 memory_max=bytes_of(last("MemoryMax") or ""),
                 device_policy=last("DevicePolicy"),
+                device_allow=tuple(w for v, _ in said.get("DeviceAllow", ()) for w in v.split()[:1]),
                 private_devices=last("PrivateDevices") in ("yes", "true", "1", "on"),
                 private_tmp=last("PrivateTmp") in ("yes", "true", "1", "on"),
                 protect_home=last("ProtectHome"),
@@ -110,6 +116,27 @@ def _service(said: dict[str, list[tuple[str, int]]], command: str, line: int, so
             ),
         ),
     )
+
+
+def _assigned(words: list[str], found: Found) -> list[Slip]:
+    """Put in what Environment= assigns; what its words do not say as they seem to."""
+    slips, secret = [], False
+    for word in words:
+        variable, equals, setting = word.partition("=")
+        if not equals or not variable.isidentifier():
+            slips.append(Slip(kind="ignored", text="…" if secret else variable[:60]))
+            continue
+        secret = is_secret(variable)
+        if re.search(r"\$[A-Za-z_{]", setting):  # nobody fills it in, and nothing here may take it for filled in
+            slips.append(Slip(kind="literal", text=variable))
+            continue
+        found.environment[variable] = setting
+        if secret and is_given(setting):
+            slips.append(Slip(kind="secret", text=variable))
+        second = re.search(r"\s([A-Z][A-Z0-9_]{2,})=", setting)
+        if second:
+            slips.append(Slip(kind="swallowed", text=f"{variable} {second[1]}"))
+    return slips
 
 
 def _parted(value: str, found: Found) -> list[str]:

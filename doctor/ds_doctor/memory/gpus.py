@@ -40,6 +40,10 @@ _CARDS: dict[str, tuple[float, tuple[int, int], bool]] = {
 }  # fmt: skip
 
 
+# What a message names as examples.
+USUAL_NAMES = ("H200", "H100", "B200", "A100-80GB", "L40S", "RTX4090", "T4")
+
+
 class UnknownCard(Exception):
     """No such GPU is known; the arguments are the word and names that are near."""
 

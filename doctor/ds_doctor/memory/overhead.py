@@ -65,14 +65,52 @@ def outside_torch(s: Setting) -> Range:
     return _gib(0.8, 1.7, 3.0 if not s.ep else 5.7)
 
 
+_last: list[tuple[Architecture, int]] = []
+
+
+def _parameters(a: Architecture) -> int:
+    if not _last or _last[0][0] is not a:
+        _last[:] = [(a, parameters(a))]
+    return _last[0][1]
+
+
 def graphs(a: Architecture, s: Setting) -> Range:
     """CUDA graphs: none with --enforce-eager."""
     if s.eager:
         return _gib(0, 0, 0)
-    size = parameters(a) / max(1, s.tp)
-    if size > 30e9 or parameters(a) > 60e9:
+    size = _parameters(a)
+    if size / max(1, s.tp) > 30e9 or size > 60e9:
         return _gib(0.2, 1.0, 4.1)
+    if s.engine == "vllm" and any(x.state is not None for x in a.layers):
+        return _gib(0.05, 0.6, 3.0)  # a hybrid of 27 B has died in capture with 2.7 GiB to spare
     return _gib(0.05, 0.5, 1.3)
+
+
+def adapters(a: Architecture, s: Setting) -> Range:
+    """Buffers for LoRA adapters, 16-bit, taken when the model is loaded (vllm/lora/layers: lora_a_stacked whole on every rank where the output
+    is split, lora_b_stacked where the input is). With experts, and with adapters for embedding and head, at most."""
+    if not s.lora_slots:
+        return Range(0, 0, 0)
+    rank, tp, hidden = s.lora_rank, max(1, s.tp), a.width
+    plain = experts = 0.0
+    for layer in a.layers:
+        x, f = layer.attention, layer.feed
+        if x is not None and x.kind not in ("mla", "compressed"):
+            queries, pairs = x.heads * x.head_dim, x.kv_heads * (x.head_dim + x.v_head_dim)
+            plain += rank * (3 * hidden + (queries + pairs) / tp + x.heads * x.v_head_dim / tp + hidden)
+        elif x is not None:
+            plain += rank * (4 * hidden + 2 * x.heads * x.head_dim / tp)
+        if layer.state is not None:
+            plain += rank * (4 * hidden + layer.state.conv / tp)
+        if f is not None and (f.width or f.shared_width):
+            wide = f.width + f.shared_width
+            plain += rank * (3 * hidden + 3 * wide / tp)
+        if f is not None and f.experts:
+            experts += f.experts * rank * (3 * hidden + 3 * f.expert_width / tp)
+    stages = max(1, s.pp)
+    each = 2 * s.lora_slots / stages
+    ends = 2 * rank * (a.vocabulary / tp + hidden)
+    return Range(int(0.5 * each * plain), int(each * plain), int(each * (plain + experts + ends) + 0.5 * GIB))
 
 
 def graphs_counted(s: Setting) -> bool:

@@ -109,7 +109,7 @@ def _compressed(hidden: int, x: Attention, number: int | None) -> list[Part]:
             split="heads",
         ),
     ]
-    if x.compress > 1:
+    if x.compress > 1 and x.caches:  # V4.1: only the layers whose latents the others read
         wide = (2 if x.compress == 4 else 1) * x.head_dim
         found.append(Part(role="compressor", count=2 * hidden * wide, layer=number, split="whole", stored=False))
     if x.index_dim:

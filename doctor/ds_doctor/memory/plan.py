@@ -38,6 +38,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     activations: Range
     outside: Range
     graphs: Range
+    adapters: Range
     available: Range
     need: int
     per_token: int
@@ -72,8 +73,9 @@ def plan(
     act = overhead.activations(a, s, seqs, batched, card.total)
     out = overhead.outside_torch(s)
     graphs = overhead.graphs(a, s)
+    lora = overhead.adapters(a, s)
     sizes = _vllm if s.engine == "vllm" else _sglang
-    return sizes(a, s, card, w, act, out, graphs, max_len, seqs, batched)
+    return sizes(a, s, card, w, act, out, graphs, lora, max_len, seqs, batched)
 
 
 def _weights_range(w: Weights) -> Range:
@@ -95,6 +97,7 @@ def _vllm(
     act: Range,
     out: Range,
     graphs: Range,
+    lora: Range,
     max_len: int,
     seqs: int,
     batched: int,
@@ -102,7 +105,7 @@ def _vllm(
     part = engine_defaults.utilisation(s)
     budget = ceil(card.total * part)
     counted = graphs if overhead.graphs_counted(s) else Range(0, 0, 0)
-    available = _left(budget, _weights_range(w), act, out, counted)
+    available = _left(budget, _weights_range(w), act, out, counted, lora)
     if s.kv_bytes_given:
         available = Range(s.kv_bytes_given, s.kv_bytes_given, s.kv_bytes_given)
     whole = vllm_pool.pool(a, s, batched)
@@ -120,7 +123,7 @@ def _vllm(
         verdict, reasons = "no", ["weights"]
     elif need + (one.block_bytes if one.null_block else 0) > available.high:
         verdict, reasons = "no", ["cache"]
-    elif need > available.mid:
+    elif need + (one.block_bytes if one.null_block else 0) > available.low:
         verdict, reasons = "tight", ["cache"] if available.mid > 0 else ["weights"]
     if verdict == "fits" and graphs.mid and not overhead.graphs_counted(s) and part > 0.95:
         verdict, reasons = "tight", ["graphs"]
@@ -128,7 +131,7 @@ def _vllm(
         verdict, reasons = "no", [*reasons, "free"]
     return Plan(
         verdict=verdict, reasons=tuple(reasons), engine="vllm", card=card, gpus=s.ranks, utilisation=part, budget=budget, weights=w,
-        activations=act, outside=out, graphs=graphs, available=available, need=need, per_token=one.growing,
+        activations=act, outside=out, graphs=graphs, adapters=lora, available=available, need=need, per_token=one.growing,
         per_token_model=_model_bytes(a, s), block_tokens=max((g.block for g in whole.groups), default=0), fixed=_fixed(one, max_len),
         tokens=tokens, concurrency=concurrency, longest=longest,  # type: ignore[arg-type]
         max_len=max_len, max_seqs=seqs, batched_tokens=batched, free_short=short, host_bytes=_host(w, s), shm_bytes=_shm(s),
@@ -162,6 +165,7 @@ def _sglang(
     act: Range,
     out: Range,
     graphs: Range,
+    lora: Range,
     max_len: int,
     seqs: int,
     batched: int,
@@ -169,8 +173,8 @@ def _sglang(
     part = engine_defaults.static_fraction(a, s, card.total)
     before = (card.free if card.free is not None else card.total) - overhead.context(s)
     budget = int(before * part)
-    available = _left(budget, _weights_range(w), Range(0, int(0.2 * GIB), int(0.8 * GIB)))
-    pools = [sglang_pool.pool(a, s, x) for x in sglang_pool.stages(a, s)]
+    available = _left(budget, _weights_range(w), Range(0, int(0.2 * GIB), int(0.8 * GIB)), lora)
+    pools = [sglang_pool.pool(a, s, x, batched) for x in sglang_pool.stages(a, s)]
     one = max(pools, key=lambda p: p.cell)
     room = [max(0, x) for x in (available.low, available.mid, available.high)]
     tokens = Range(*(one.tokens(x) for x in room))
@@ -179,14 +183,16 @@ def _sglang(
     verdict: Verdict = "fits"
     if available.high <= 0:
         verdict, reasons = "no", ["weights"]
-    elif available.mid <= 0 or available.low <= 0:
+    elif not tokens.high:
+        verdict, reasons = "no", ["cache"]
+    elif available.low <= 0 or not tokens.low:
         verdict, reasons = "tight", ["weights"]
-    elif tokens.mid < max_len:
+    elif tokens.low < max_len:
         verdict, reasons = "tight", ["context"]
     return Plan(
         verdict=verdict, reasons=tuple(reasons), engine="sglang", card=card, gpus=s.ranks, utilisation=part, budget=budget, weights=w,
-        activations=act, outside=out, graphs=graphs, available=available, need=0, per_token=int(one.full + one.index),
-        per_token_model=_model_bytes(a, s), block_tokens=one.page, fixed=one.state, tokens=tokens,
+        activations=act, outside=out, graphs=graphs, adapters=lora, available=available, need=0, per_token=int(one.full / one.parallel + one.index),
+        per_token_model=_model_bytes(a, s), block_tokens=one.page, fixed=one.state + one.fixed, tokens=tokens,
         concurrency=tuple(t / max_len for t in (tokens.low, tokens.mid, tokens.high)),  # type: ignore[arg-type]
         longest=longest, max_len=max_len, max_seqs=seqs, batched_tokens=batched, free_short=0, host_bytes=_host(w, s), shm_bytes=_shm(s),
     )  # fmt: skip

@@ -17,6 +17,7 @@ from .values import LAYERS, TOKENS, WORDS, Unreadable, Values
 
 __all__ = ["Unreadable", "architecture"]
 
+_ENGRAM_ROWS = 384_006_168  # of each table (config.json of DeepSeek-V4.1-Flash: engram_num_embeddings)
 _TEXT = ("text_config", "llm_config", "language_config", "language_model_config", "text_model_config")
 # Types that neither transformers nor the tables name, but that are read as what they are.
 _KNOWN = frozenset(
@@ -87,7 +88,10 @@ def architecture(config: Mapping[str, Any]) -> Architecture:
     hidden = width(v)
     words = kinds(v, kind, count)
     cross = v.flag("is_encoder_decoder") or kind in ("whisper", "bart", "mbart", "t5", "mt5")
-    layers = tuple(_layer(v, kind, words[i], i, count, hidden, cross) for i in range(count))
+    seen: dict[Layer, Layer] = {}  # layers that are alike are one object: what is worked out of one holds for all
+    layers = tuple(
+        seen.setdefault(x, x) for x in (_layer(v, kind, words[i], i, count, hidden, cross) for i in range(count))
+    )
     notes = []
     if not known:
         notes.append("unknown-type")
@@ -270,14 +274,15 @@ def _encoder(v: Values, kind: str, hidden: int) -> tuple[tuple[Layer, ...], int]
 
 
 def _tables(v: Values, kind: str) -> int:
-    """DeepSeek V4.1: the Engram tables."""
-    rows = v.raw("engram_vocab_size", "engram_table_size")
+    """DeepSeek V4.1: the Engram tables, one a layer of engram_layer_ids."""
     if kind != "deepseek_v41":
         return 0
+    width_ = v.whole("engram_head_dim", "engram_dim", default=256)
+    rows = v.raw("engram_num_embeddings")
+    if isinstance(rows, list) and rows and all(type(n) is int and 0 < n < 1 << 34 for n in rows[:64]):
+        return sum(rows[:64]) * width_
     layers = v.raw("engram_layer_ids")
-    count = len(layers) if isinstance(layers, list) else 2
-    size = rows if isinstance(rows, int) and not isinstance(rows, bool) and 0 < rows < 1 << 34 else 384_000_000
-    return count * size * v.whole("engram_dim", "engram_head_dim", default=256)
+    return (len(layers[:64]) if isinstance(layers, list) else 2) * _ENGRAM_ROWS * width_
 
 
 def _position_table(v: Values, kind: str, hidden: int) -> int:

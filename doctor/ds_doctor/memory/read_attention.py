@@ -184,14 +184,15 @@ def _compressed(v: Values, kind: str, number: int, layers: int) -> Attention:
     elif words is not None and len(words) >= layers:
         rate = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128}.get(words[number], 0)
     elif kind == "deepseek_v41":
-        rate = 1 if number < layers // 2 else 2
+        # two layers of window only, the rest of the encoder halved, the decoder whole ([0, 0] + [2] * 18 + [1] * 20)
+        rate = 0 if number < 2 else 2 if number < layers // 2 else 1
     else:  # V4-Flash: two layers of window only, then 4 and 128 in turn
         rate = 0 if number < 2 else (4 if number % 2 == 0 else 128)
     caches, indexed = True, rate == 4
     if kind == "deepseek_v41":
         sources, index_sources = v.raw("kv_source_layer_ids"), v.raw("index_source_layer_ids")
         caches = number in (sources if isinstance(sources, list) else (2, 8, 14, 20))
-        indexed = number in (index_sources if isinstance(index_sources, list) else ())
+        indexed = number in (index_sources if isinstance(index_sources, list) else (2, 8, 14, 20, 24, 28, 32, 36))
     return Attention(
         kind="compressed",
         heads=heads_of(v),

@@ -42,13 +42,17 @@ def _tower(v: Values, kind: str, hidden: int) -> int:
     )
     gated = (
         3
-        if kind.startswith(("qwen2_5", "pixtral", "mistral", "glm", "deepseek_v41")) or v.word("hidden_act") == "silu"
+        if kind.startswith(("qwen2_5", "pixtral", "mistral", "glm", "deepseek_v41", "gemma4"))
+        or v.word("hidden_act") == "silu"
         else 2
     )
     patch = v.whole("patch_size", "spatial_patch_size", default=14, high=1024)
     merge = v.whole("spatial_merge_size", default=2, high=64) ** 2 * size
     out = v.whole("out_hidden_size", default=hidden)
     projector = merge * merge + merge * out
+    deep = v.raw("deepstack_visual_indexes")  # qwen3_vl: a projector of its own for each of these layers
+    if isinstance(deep, list):
+        projector *= 1 + len(deep[:64])
     heads = v.whole("num_heads", "num_attention_heads", default=16, high=COUNT)
     dim = v.whole("head_dim", default=-(-size // heads))
     return depth * (4 * size * heads * dim + gated * size * wide) + 3 * patch * patch * size + projector

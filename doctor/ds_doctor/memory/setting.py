@@ -18,7 +18,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     engine's own default. `kv_dtype` and `dtype` as the flags take them. `speculative`: tokens a step; `drafter_layers`: full-attention layers
     that the drafter adds to the cache. `state_mode`: how recurrent states are kept ("none", "align", "all"; None: the default).
     `dp_attention`: SGLang's --enable-dp-attention. `offload_gib`: weights that stay on the host, each GPU. `batches`: steps in flight (None: the
-    default)."""
+    default). `lora_slots`: adapters that are loaded at once (0: none), each of `lora_rank` at most. `host_tables`: whether Engram tables stay in
+    host memory (None: the engine's default)."""
 
     engine: Literal["vllm", "sglang"] = "vllm"
     version: Version | None = None
@@ -50,6 +51,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     language_only: bool = False
     kv_bytes_given: int | None = None
     prefix_caching: bool | None = None
+    lora_slots: int = 0
+    lora_rank: int = 16
+    host_tables: bool | None = None
 
     @property
     def at(self) -> Version:

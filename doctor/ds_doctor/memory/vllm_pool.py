@@ -6,6 +6,7 @@ Follows vllm/v1/core/kv_cache_planning.py (0.33) and kv_cache_utils.py of the ve
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Any
 
 import msgspec
@@ -42,6 +43,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
         False  # DeepSeek V4 up to 0.26: another size of block, and requests charged by their groups' first pages
     )
     pool_block: int = 0
+    parallel: int = 1  # ranks that share a full layer's tokens: decode context parallelism
 
     def blocks_for(self, length: int) -> int:
         """Blocks that one request of `length` tokens holds."""
@@ -50,7 +52,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     def _held(self, g: Group, length: int) -> int:
         """Blocks of one group that a request holds."""
         if g.kind == "full":
-            return -(-length // g.block)
+            return ceil(ceil(length / self.parallel) / g.block)
         if g.kind == "sliding":
             return -(-min(g.window - 1 + self.in_flight, length) // g.block) + 1
         if g.kind == "chunked":
@@ -149,13 +151,16 @@ def kept(a: Architecture, s: Setting) -> list[Kept]:
         else:
             page = max(states)
     result: list[Kept] = []
+    sizes: dict[int, int] = {}
     for number, layer in enumerate(layers):
         x = layer.attention
         if layer.state is not None:
             result.append(Kept(kind="state", layer=number, block=block, page=max(page, state_bytes(a, layer.state, s))))
         if x is None or not x.caches:
             continue
-        one = token_bytes(a, x, s)
+        one = sizes.get(id(x), -1)
+        if one < 0:
+            one = sizes[id(x)] = token_bytes(a, x, s)
         kind: Any = "full" if x.kind in ("full", "mla") else x.kind
         if is_v0(s) or not s.hybrid_manager:
             kind = "full"
@@ -191,7 +196,8 @@ def pool(a: Architecture, s: Setting, batched: int, stage: range | None = None) 
         in_flight=in_flight(s, batched),
         state_blocks=0 if mode == "all" else (2 if mode == "align" else 1) + s.speculative,
         cross_tokens=a.encoder_tokens,
-        growing=growing,
+        growing=growing // s.dcp,
+        parallel=s.dcp,
         null_block=s.at >= (0, 33),
         weighted=old_v4,
         pool_block=pool_block,

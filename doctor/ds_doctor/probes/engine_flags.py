@@ -62,11 +62,14 @@ class EngineFlags(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     `ways`: what the parser does to words before argparse: underscores (count as dashes in long flags), enable-disable (each
     --enable-x has --disable-x), json-dots (--x.key value), list-plus (--x.key+ value), config-file (--config FILE is read
     into the words), optimization-level (-O3, -O 3), model-first (a `serve` without positional but with --served-model-name ends),
-    model-moved (--model is moved to the front of `serve`), no-abbreviations (argparse takes whole names only).
+    model-moved (--model is moved to the front of `serve`), model-refused (`serve` with --model ends), no-abbreviations
+    (argparse takes whole names only).
     `entries`: how this version can be started: `vllm serve`, or the module behind `python -m`.
     `names`: what else is chosen by name, by topic: tool-call-parser, reasoning-parser, quantization, load-format,
     attention-backend, speculative-method, tokenizer-mode; a topic that could not be read whole is in `open_names` too.
     `complete`: every argument was seen; else `missed` says what was not (a file, a call), in one line each.
+    `release`: all files that decide the flags are, byte for byte, those of this release, whose table stands with the checks;
+    then it is left out here.
     """
 
     of_command: ClassVar[bool] = True
@@ -81,12 +84,13 @@ class EngineFlags(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     open_names: tuple[str, ...] = ()
     complete: bool = True
     missed: tuple[str, ...] = ()
+    release: str | None = None
 
 
 @probe
 def engine_flags(host: Host) -> EngineFlags:
     """Absent: no command, none of an engine, one inside a container, or the engine is not installed in its Python."""
-    if not host.asked.command:
+    if not host.asked.command and host.asked.launch is None:
         raise Absent("no-command")
     from . import _engine_source
 

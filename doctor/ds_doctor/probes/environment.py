@@ -11,11 +11,15 @@ from ..model import Unseen
 
 __all__ = ["HIDDEN", "NAMES", "PREFIXES", "Environment", "environment", "parse", "redact"]
 
+# What the service manager gives a unit by itself, as far as it is like this process's
+# (https://www.freedesktop.org/software/systemd/man/latest/systemd.exec.html#Environment%20Variables%20in%20Spawned%20Processes).
+OF_UNIT = ("PATH", "LANG", "HOME", "USER", "LOGNAME")
+
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
     """The environment variables that the engine will see.
 
-    `variables` by name; a secret's value is `<hidden>`. Variables given in front of the launch command are in it.
+    `variables` by name; a secret's value is `<hidden>`. A systemd unit does not get this process's environment.
     """
 
     variables: dict[str, str]
@@ -26,4 +30,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
 def environment(host: Host) -> Environment:
     if not host.live:
         raise Unseen("not-under-root")
-    return Environment(variables=parse(dict(host.env)), uid=host.user_id())
+    given = dict(host.env)
+    if host.asked.deployment is not None and host.asked.deployment.kind == "systemd":
+        given = {n: v for n, v in given.items() if n in OF_UNIT}
+    return Environment(variables=parse(given), uid=host.user_id())

@@ -12,6 +12,7 @@ import msgspec
 
 from ..api import Absent, Host, Malformed, Trouble, Unseen, probe
 from .environment import redact
+from .launch import asked_launch
 
 CHUNK = 64 << 10
 TABLE_LIMIT = 8 << 20  # bytes of one table; the kernel lists the listening sockets first (net/ipv4/tcp_ipv4.c)
@@ -182,7 +183,7 @@ def _command(host: Host, pid: int) -> str | None:
 
 @probe
 def ports(host: Host) -> Ports:
-    if not host.asked.command:
+    if not host.asked.command and host.asked.launch is None:
         raise Absent("no-command")
     if not host.live:
         raise Unseen("not-under-root")
@@ -191,7 +192,10 @@ def ports(host: Host) -> Ports:
         rows += parse_listening(_listening_part(host, "/proc/net/tcp6"))
     except Absent:
         pass
-    interesting = wanted(host.asked.command)
+    launch = asked_launch(host.asked)
+    published = launch.container.ports if launch.container else ()
+    numbers = (str(p.published[0]) for p in published if p.published)
+    interesting = wanted((*host.asked.command, *launch.arguments, *numbers))
     owners = _owners(host, {inode for _, port, _, inode in rows if port in interesting})
 
     def socket(address: str, port: int, uid: int, inode: str) -> Socket:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..api import Absent, Host, Trouble, Unseen, probe
-from .launch import Launch, parse
+from .launch import Launch, asked_launch
 
 FOLDERS = 32
 # Packages of which a source tree without its compiled part cannot work: what the name of that part begins with.
@@ -48,15 +48,15 @@ def _names(host: Host, path: str) -> list[str]:
 
 @probe
 def python_path(host: Host) -> PythonPath:
-    if not host.asked.command:
+    if not host.asked.command and host.asked.launch is None:
         raise Absent("no-command")
     if not host.live:
         raise Unseen("not-under-root")
-    launch = parse(host.asked.command)
+    launch = asked_launch(host.asked)
     if launch.container is not None:
         return PythonPath()
     folders = []
-    for path, how in places(launch, dict(host.env), host.real(".")):
+    for path, how in places(launch, dict(host.env), launch.folder or host.real(".")):
         packages = [n for n in COMPILED if "__init__.py" in _names(host, f"{path}/{n}")]
         bare = [
             n

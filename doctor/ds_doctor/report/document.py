@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from ..catalogue import Catalogue, Rule, fill, show
+from ..catalogue import Catalogue, Rule, blanks, fill, show
 from ..model import Finding, Lang, Result, Standing, Status
 
 if TYPE_CHECKING:  # an answer of `explain` needs no engine
@@ -187,6 +187,7 @@ def result_doc(result: Result, catalogue: Catalogue, lang: Lang, required: bool,
             why = rule.why.say(lang, result.findings[0].data)
             fix = tuple(steps(rule, result.findings, lang))
             verify = fill(rule.verify, result.findings[0].data) if rule.verify else judged_again(result.rule, target)
+    about = {name for f in result.findings for name in f.data.get("about", ())}
     return ResultDoc(
         rule=result.rule,
         check=result.check,
@@ -201,6 +202,7 @@ def result_doc(result: Result, catalogue: Catalogue, lang: Lang, required: bool,
         claims=tuple(
             ClaimDoc(says=c.says.plain(lang), standing=c.standing, truth=c.truth.plain(lang), sources=c.sources)
             for c in (rule.claims if rule else ())
+            if not c.about or about.intersection(c.about)
         ),
         findings=findings,
         reason=clean(reason),
@@ -210,10 +212,13 @@ def result_doc(result: Result, catalogue: Catalogue, lang: Lang, required: bool,
 
 
 def steps(rule: Rule, findings: tuple[Finding, ...], lang: Lang) -> list[StepDoc]:
-    """The fix of all findings, each distinct step once, in the rule's order."""
+    """The fix of all findings, each distinct step once, in the rule's order. A step that would name an empty list is left out."""
     seen: dict[StepDoc, None] = {}
     for step in rule.fix:
+        named = blanks(step.say.en if step.say else step.run or "")
         for finding in findings:
+            if any(finding.data.get(name) in ([], ()) for name in named):
+                continue
             seen[
                 StepDoc(
                     say=step.say.say(lang, finding.data) if step.say else None,
