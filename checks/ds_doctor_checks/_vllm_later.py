@@ -37,7 +37,6 @@ def worries(v: View) -> Iterator[Worry]:
         yield "api_server_count", v.api_server_count, "no-servers"
     if not v.enable_lora:
         for dest in (
-            "lora_modules",
             "max_lora_rank",
             "max_loras",
             "max_cpu_loras",
