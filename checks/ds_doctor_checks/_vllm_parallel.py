@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._sglang_view import bad
+from ._launch_refusal import bad
 from ._vllm_view import Refusals, View, no, value_error
 
 _EXECUTORS = ("mp", "uni", "external_launcher")
