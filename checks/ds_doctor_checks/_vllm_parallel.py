@@ -41,7 +41,7 @@ def _launch(v: View) -> Refusals:
     rank, local = v.data_parallel_rank, v.data_parallel_size_local
     inferred = v.nnodes > 1 and v.data_parallel_size > 1 and external
     outside = external or rank is not None
-    if (v.enable_fault_tolerance or v.given("fault_tolerance_config")) and not outside:
+    if v.enable_fault_tolerance and not outside:
         said = (
             "Fault tolerance requires external load balancer mode (--data-parallel-external-lb or "
             "--data-parallel-rank). Internal LB mode is not supported."
@@ -113,7 +113,7 @@ def _local_size(v: View) -> int:
         return int(v.data_parallel_size_local)
     if v.nnodes > 1:
         within = v.pipeline_parallel_size * v.tensor_parallel_size * v.prefill_context_parallel_size
-        return max(v.data_parallel_size * within // v.nnodes // within, 1)
+        return max(int(v.data_parallel_size) * int(within) // int(v.nnodes) // int(within), 1)
     return int(v.data_parallel_size)
 
 
@@ -209,5 +209,5 @@ def _validated(v: View) -> Refusals:
             "dbo_decode_token_threshold and dbo_prefill_token_threshold must be at least the number of "
             f"microbatches ({batches})."
         )
-        about = [d for d in ("dbo_decode_token_threshold", "dbo_prefill_token_threshold", "ubatch_size") if v.given(d)]
-        yield value_error("dbo-threshold", name, said, *about)
+        given = [d for d in ("dbo_decode_token_threshold", "dbo_prefill_token_threshold", "ubatch_size") if v.given(d)]
+        yield value_error("dbo-threshold", name, said, *given)
