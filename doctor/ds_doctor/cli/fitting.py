@@ -170,7 +170,7 @@ def _share(r: Request) -> float | None:
 
 
 def _word(option: str, text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,40}", text):
+    if not re.fullmatch(r"[A-Za-z0-9_.+,/ -]{1,60}", text):
         raise Usage(t(f"{option} {text[:40]!r}: not a type", f"{option} {text[:40]!r}：不是类型名"))
     return text
 

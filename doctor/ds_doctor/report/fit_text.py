@@ -37,7 +37,7 @@ def render(doc: FitDoc, lang: Lang, *, color: bool = False, width: int = 80) -> 
 
 class _Page(Page):
     def said(self, key: str, **blanks: object) -> str:
-        return word(key, self.lang, **blanks)
+        return word(key, self.lang, **blanks).replace("） ", "）")
 
     def listed(self, rows: Iterable[tuple[str, str]]) -> None:
         """Labels in one column, what is said beside them."""
@@ -107,7 +107,8 @@ def _spread(page: _Page, r: RangeDoc, digits: int) -> str:
     low, mid, high = (f"{x:,.{digits}f}" for x in (r.low, r.mid, r.high))
     if low == high:
         return mid
-    return mid + " " + page.said("aside", what=page.said("to", low=low, high=high))
+    gap = " " if page.lang == "en" else ""
+    return mid + gap + page.said("aside", what=page.said("to", low=low, high=high))
 
 
 def _numbers(page: _Page, doc: FitDoc) -> None:
