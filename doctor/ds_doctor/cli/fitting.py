@@ -222,7 +222,7 @@ def _ranks(
         tp = planning.ranks_for(model, have, s.pp, s.dp)
         s = msgspec.structs.replace(s, tp=tp)
         if tp * s.pp * s.dp < have // (s.pp * s.dp) * (s.pp * s.dp):
-            notes.append(("tp-heads", {"tp": tp, "gpus": have, "heads": model.architecture.heads}))
+            notes.append(("tp-heads", {"tp": tp, "gpus": have}))
         elif have > 1:
             notes.append(("tp", {"tp": tp, "gpus": have}))
     elif s.ranks < have:

@@ -76,7 +76,8 @@ def _head(page: _Page, doc: FitDoc) -> None:
 
 
 def _billions(n: int) -> str:
-    return f"{n / 1e9:.3g} B" if n < 1e12 else f"{n / 1e12:.3g} T"
+    size, unit = next(((n / x, u) for x, u in ((1e12, "T"), (1e9, "B"), (1e6, "M")) if n >= x), (n / 1e3, "k"))
+    return f"{size:.3g} {unit}"
 
 
 def _gpu(page: _Page, g: GpuDoc, several: bool) -> None:
@@ -162,7 +163,7 @@ def _changes(page: _Page, doc: FitDoc) -> None:
 
 def _sets(page: _Page, doc: FitDoc) -> None:
     if not doc.sets:
-        if doc.verdict == "no" and not any(r.id == "heads" for r in doc.reasons):
+        if doc.verdict == "no" and not any(r.id in ("heads", "shape") for r in doc.reasons):
             page.add()
             page.block("", page.said("no-sets"), 0, lead=0)
         return
