@@ -10,7 +10,7 @@ import re
 import msgspec
 
 from ds_doctor.api import NotApplicable, Undecided
-from ds_doctor.probes.launch import Container, Deployment, Launch, Mount
+from ds_doctor.probes.launch import OPEN, Container, Deployment, Launch, Mount, option
 
 from ._model import Case, case
 from ._options import Options, options
@@ -25,8 +25,19 @@ _OTHER_DEVICES = ("/dev/kfd", "/dev/davinci", "/dev/accel")
 SERVER_PORTS = {"vllm": 8000, "sglang": 30000}
 # nvidia-container-runtime's own words for none: https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html
 _NO_DEVICES = ("", "none", "void")
+# Objects of Kubernetes' own, to whose pods no operator adds volumes; KServe adds one at /mnt/models.
+PLAIN = ("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
 # Objects whose pods are one engine together, over Ray or another launcher.
-_TOGETHER = ("LeaderWorkerSet", "RayCluster", "RayService", "RayJob", "MPIJob", "PyTorchJob", "StatefulSet", "LLMInferenceService")
+_TOGETHER = (
+    "LeaderWorkerSet",
+    "RayCluster",
+    "RayService",
+    "RayJob",
+    "MPIJob",
+    "PyTorchJob",
+    "StatefulSet",
+    "LLMInferenceService",
+)
 
 
 def container_of(launch: Launch) -> Container:
@@ -73,7 +84,7 @@ def asked(launch: Launch, container: Container) -> Asked:
             return Asked(way=by, count=given[-1].count if by == "nvidia.com/gpu" else None)
         named = {d for g in given for d in g.devices}
         counts = [g.count for g in given if g.count is not None and not g.devices]
-        if named and not any(d.startswith("MIG") for d in named):
+        if named and not any(d.startswith("MIG") or "$" in d or "%" in d for d in named):
             return Asked(way=by, count=len(named) + sum(counts))
         if counts and not named:
             return Asked(way=by, count=None if 0 in counts else max(counts))
@@ -115,9 +126,9 @@ def server_port(launch: Launch) -> int | None:
         return None
     if read.config is not None:
         raise Undecided("launch-flags-in-file", path=read.config)
-    given = read.of("port")
-    if given is not None and any(w in launch.open or "$" in w for w in (*given.words, given.word)):
-        raise Undecided("launch-words-open", words=list(given.words) or [given.word])
+    given = option(launch.arguments, ("--port",))
+    if given is not None and OPEN.search(given):
+        raise Undecided("launch-words-open", words=[given])
     port = read.get("port")
     return port if isinstance(port, int) and not isinstance(port, bool) else SERVER_PORTS[launch.engine or "vllm"]
 

@@ -36,9 +36,7 @@ def budget(probe: PodProbe, name: str) -> Chance:
     """When the kubelet gives up on a container that never answers
     (https://kubernetes.io/docs/tasks/configure-pod-container/configure-liveness-readiness-startup-probes/)."""
     whole = probe.initial_delay_s + probe.failures * probe.period_s
-    return Chance(
-        probe=name, budget_s=whole, formula=f"{probe.initial_delay_s} + {probe.failures} × {probe.period_s}"
-    )
+    return Chance(probe=name, budget_s=whole, formula=f"{probe.initial_delay_s} + {probe.failures} × {probe.period_s}")
 
 
 def first_to_kill(pod: Pod) -> Chance | None:
@@ -64,7 +62,19 @@ def takes_s(size: int | None) -> tuple[int, int]:
 
 # Paths under which an engine answers nothing: vllm 0.33.0 entrypoints/serve (it has no "/"), sglang 0.5.23
 # srt/entrypoints/http_server.py. Those of NIM and of other servers end in manifests that were taken over from them.
-_NOT_SERVED = frozenset(("/healthz", "/readyz", "/livez", "/live", "/liveness", "/readiness", "/v1/health", "/v1/health/ready", "/v1/health/live"))
+_NOT_SERVED = frozenset(
+    (
+        "/healthz",
+        "/readyz",
+        "/livez",
+        "/live",
+        "/liveness",
+        "/readiness",
+        "/v1/health",
+        "/v1/health/ready",
+        "/v1/health/live",
+    )
+)
 
 
 def not_served(path: str | None, engine: str | None) -> bool:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ds_doctor.api import Findings, NotApplicable, Undecided, found, undecided
 from ds_doctor.probes.engine_flags import EngineFlags
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.launch import Launch
+from ds_doctor.probes.model_config import ModelConfig
 from ds_doctor.probes.nvml import Nvml
 
 from ._data import table
 from ._flag_table import choose
+from ._open_words import need_certain
 from ._options import Options, options
 from ._sglang_later import replaced, worries
 from ._sglang_refusals import refusals, unseen, view_of
@@ -25,6 +29,7 @@ def _made(launch: Launch, installed: EngineFlags | None) -> Options:
         raise NotApplicable("launch-sglang-no-server")
     if made.errors:
         raise NotApplicable("launch-sglang-parser-first")
+    need_certain(made)
     return made
 
 
@@ -36,6 +41,8 @@ def _environment(launch: Launch, environment: Environment | None) -> dict[str, s
 
 def _capability(launch: Launch, environment: Environment | None, nvml: Nvml | None) -> tuple[int, int] | None:
     """The compute capability of the GPUs that the engine would see; None: not known, or they differ."""
+    if nvml is None:
+        return None
     from ._arch import capability
     from ._workers import visible_gpus
 
@@ -44,6 +51,13 @@ def _capability(launch: Launch, environment: Environment | None, nvml: Nvml | No
     except (NotApplicable, Undecided):
         return None
     return kinds.pop() if len(kinds) == 1 else None
+
+
+def _config(launch: Launch, model: ModelConfig | None) -> dict[str, Any] | None:
+    """The config.json of the command's own model; one that was given beside the command may be another's."""
+    if model is None or model.source != "command" or launch.container is not None:
+        return None
+    return model.config
 
 
 class _Names:
@@ -59,11 +73,16 @@ class _Names:
 
 
 def refused(
-    launch: Launch, installed: EngineFlags | None, environment: Environment | None, nvml: Nvml | None
+    launch: Launch,
+    installed: EngineFlags | None,
+    environment: Environment | None,
+    nvml: Nvml | None,
+    model: ModelConfig | None,
 ) -> Findings:
     rule = "launch-sglang-refused"
     made = _made(launch, installed)
-    view = view_of(made, _environment(launch, environment), _capability(launch, environment, nvml))
+    capability = _capability(launch, environment, nvml)
+    view = view_of(made, _environment(launch, environment), capability, _config(launch, model))
     names = _Names(launch, installed, made)
     all_of_them = refusals(view)
     if made.table.wanted not in (None, VERSION):
@@ -73,7 +92,7 @@ def refused(
         return
     if made.config is not None:
         raise Undecided("launch-sglang-config-file", path=made.config)
-    words = table("sglang_refusals")["words"]
+    words = table("sglang_refusals")["words"] if all_of_them else {}
     for n, refusal in enumerate(all_of_them, 1):
         flags = [names.of(d) for d in refusal.about]
         yield found(
@@ -96,17 +115,17 @@ def dying(launch: Launch, installed: EngineFlags | None, environment: Environmen
     made = _made(launch, installed)
     view: View = view_of(made, _environment(launch, environment))
     names = _Names(launch, installed, made)
-    words = table("sglang_refusals")["later"]
     for worry in worries(view):
-        flag = names.of(worry.dest)
-        yield found("launch-sglang-dies-later", on=flag, flag=flag, value=worry.value, words=words[worry.words])
+        flag, words = names.of(worry.dest), table("sglang_refusals")["later"][worry.words]
+        yield found("launch-sglang-dies-later", on=flag, flag=flag, value=worry.value, words=words)
 
 
-def silently_replaced(launch: Launch, installed: EngineFlags | None, environment: Environment | None) -> Findings:
+def silently_replaced(
+    launch: Launch, installed: EngineFlags | None, environment: Environment | None, model: ModelConfig | None
+) -> Findings:
     made = _made(launch, installed)
-    view: View = view_of(made, _environment(launch, environment))
+    view: View = view_of(made, _environment(launch, environment), None, _config(launch, model))
     names = _Names(launch, installed, made)
-    words = table("sglang_refusals")["replaced"]
     for r in replaced(view):
-        flag = names.of(r.dest)
-        yield found("launch-sglang-replaced", on=flag, flag=flag, value=r.value, now=r.now, words=words[r.words])
+        flag, words = names.of(r.dest), table("sglang_refusals")["replaced"][r.words]
+        yield found("launch-sglang-replaced", on=flag, flag=flag, value=r.value, now=r.now, words=words)

@@ -14,6 +14,7 @@ from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.launch import Launch
 from ds_doctor.probes.python_env import Packages
 
+from ._open_words import need_certain
 from ._options import Options, options
 from ._require import numbers
 
@@ -105,6 +106,7 @@ def ask(
     made = options(launch, flags) if launch.engine in ("vllm", "sglang") else None
     if made is None or not made.serves or made.help:
         raise NotApplicable("memory-no-server")
+    need_certain(made)
     version, version_from = engine_version(launch, packages)
     read = _Values(made)
     common: dict[str, Any] = {

@@ -16,6 +16,7 @@ from ds_doctor.probes.model_config import ModelConfig
 from ds_doctor.probes.python_env import Packages
 
 from ._memory_ask import engine_version
+from ._open_words import need_certain
 from ._options import Options, options
 from ._pins import release
 
@@ -138,6 +139,7 @@ def case(
         raise NotApplicable("launch-no-engine")
     if read.config is not None:
         raise Undecided("launch-flags-in-file", path=read.config)
+    need_certain(read)
     variables = dict(environment.variables) if environment and launch.container is None else {}
     version, told_by = engine_version(launch, packages)
     return Case(

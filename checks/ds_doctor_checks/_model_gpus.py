@@ -62,7 +62,7 @@ def faults(case: Case, nvml: Nvml | None, environment: Environment | None) -> It
             raise Undecided("launch-pod-on-nodes")
         asked = inputs.asked(case.launch, container)
         if asked.count is not None and asked.count < need:
-            raise NotApplicable("launch-said-by", rule="launch-container-gpus-few")
+            raise NotApplicable("launch-said-by", by="launch-container-gpus-few")
     have = seen(case, nvml, environment)
     inside = case.launch.container is not None
     chosen = visible(gpus_of(nvml), case.variables) if not inside else None

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ds_doctor.probes.engine_flags import EngineFlags, Flag
-from ds_doctor.probes.launch import Launch
+from ds_doctor.probes.launch import OPEN, Launch
 
 from ._flag_parser import Fault, HelpAsked, Parser, Use, names_of, shown
 from ._flag_table import Chosen, choose
@@ -71,7 +71,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """`values`: dest -> what the engine gets, defaults included. `serves`: the entry is one whose parser is known; where it
     is not, all else is empty. `config`: the file of --config, whose words nobody saw. `help`: it prints its help and ends.
-    `model`: what would be loaded. `repeated`: dests given more than once, of which the last one counts."""
+    `open`: dest -> the word that holds a variable which is filled in later (`${TP}`), `?` -> one that belongs to no flag;
+    the parser's verdict on those is not known. `model`: what would be loaded. `repeated`: dests given more than once, of which the last one counts."""
 
     table: Table
     serves: bool = True
@@ -81,6 +82,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     config: str | None = None
     help: bool = False
     model: str | None = None
+    open: dict[str, str] = {}
 
     def of(self, dest: str) -> Given | None:
         """How a flag was given, the last time; None: it was not."""
@@ -137,6 +139,7 @@ class _Run:
         self.ways = frozenset(key.chosen.flags.ways)
         self.parser = _parser(key, entry)
         self.errors: list[Error] = []
+        self.open: dict[str, str] = {}
         self.gone: set[int] = set()
         # argparse's prog: the sub-command for its own errors, the program for the words that are left over.
         if engine == "vllm":
@@ -149,7 +152,7 @@ class _Run:
         uses: list[tuple[Use, Any]] = []
         asked = False
         ways = self.ways
-        while len(self.errors) < _MOST:
+        while len(self.errors) + len(self.open) < _MOST:
             kept = [i for i in range(len(self.arguments)) if i not in self.gone]
             try:
                 words = self._words([self.arguments[i] for i in kept], ways)
@@ -178,6 +181,12 @@ class _Run:
         return (vllm if self.engine == "vllm" else sglang)(arguments, self.serve, ways)
 
     def _add(self, error: Error) -> None:
+        # What is filled in later is no word yet: the engine's parser will see another one, or several.
+        if OPEN.search(" ".join((error.word, error.value, *error.words))):
+            self.open[error.dest or "?"] = error.value or error.word
+            return
+        if error.kind in ("required", "model-first") and any(OPEN.search(a) for a in self.arguments):
+            return
         self.errors.append(msgspec.structs.replace(error, first=not self.errors))
 
     def _stopped(self, stop: Stopped, kept: list[int]) -> None:
@@ -303,6 +312,10 @@ class _Run:
                     dotted="." in typed and typed.startswith("-"),
                 )
             )
+        for g in given:
+            if any(OPEN.search(w) for w in g.words):
+                self.open.setdefault(g.dest, " ".join(g.words))
+        values.update({dest: word for dest, word in self.open.items() if dest in values})
         return Options(
             table=self.table,
             values=values,
@@ -311,6 +324,7 @@ class _Run:
             config=words.config,
             help=asked,
             model=self._model(values),
+            open=self.open,
         )
 
     def _model(self, values: dict[str, Any]) -> str | None:

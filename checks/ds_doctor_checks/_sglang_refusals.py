@@ -6,8 +6,8 @@ is left out: a command that passes here may still be refused.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
+from typing import Any
 
 from . import _sglang_cache as cache
 from . import _sglang_deepseek as deepseek
@@ -26,9 +26,9 @@ from ._sglang_view import Hook, Refusal, Refusals, View, model_of, no
 
 
 def log_level(v: View) -> Refusals:
-    """prepare_server_args: logging has an attribute for each level's name."""
+    """prepare_server_args: Python's logging has an attribute for each level's name."""
     name = v.log_level.upper()
-    if not hasattr(logging, name):
+    if name not in ("CRITICAL", "FATAL", "ERROR", "WARNING", "WARN", "INFO", "DEBUG", "NOTSET", "BASIC_FORMAT"):
         said = f"module 'logging' has no attribute '{name}'"
         yield no("log-level", said, "log_level", kind="AttributeError")
 
@@ -179,10 +179,15 @@ _CHECKS: tuple[Hook, ...] = (
 )
 
 
-def view_of(options: Options, environment: Mapping[str, str], capability: tuple[int, int] | None = None) -> View:
-    """What resolution would see of the command."""
+def view_of(
+    options: Options,
+    environment: Mapping[str, str],
+    capability: tuple[int, int] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> View:
+    """What resolution would see of the command; `config`: the model's config.json, where it can be read."""
     given = frozenset(g.dest for g in options.given)
-    return View(options.values, given, model_of(options.model), environment, capability)
+    return View(options.values, given, model_of(options.model, config), environment, capability)
 
 
 def refusals(view: View) -> tuple[Refusal, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 from typing import Any
 
@@ -22,6 +21,8 @@ def media_urls(v: View) -> Refusals:
 
 def _domain(given: str) -> str | None:
     """What the engine says of a domain that it does not take."""
+    import ipaddress
+
     domain = given.strip().rstrip(".")
     if not domain:
         return "allowed media domains cannot be empty"

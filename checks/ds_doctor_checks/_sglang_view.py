@@ -89,11 +89,18 @@ _FAMILIES: tuple[tuple[str, str, str, str], ...] = (
 _QUANTISED = re.compile(r"fp8|fp4|awq|gptq|int[48]|w[48]a|gguf|bnb|bit|quant|mlx|autoround|exl|q[48]")
 
 
-def model_of(name: str | None) -> Model:
-    """What the name of a repository or folder says; a name that is not well known says nothing."""
+def model_of(name: str | None, config: Mapping[str, Any] | None = None) -> Model:
+    """What the config.json says where there is one, else the name of the repository or folder; a model or name that is not
+    well known says nothing."""
     base = (name or "").rstrip("/").rpartition("/")[2].lower()
     for pattern, architecture, model_type, traits in _FAMILIES:
-        if re.search(pattern, base):
+        if config is not None:
+            fits = config.get("model_type") == model_type
+            plain = not config.get("quantization_config")
+        else:
+            fits = re.search(pattern, base) is not None
+            plain = "q" not in traits and not _QUANTISED.search(base)
+        if fits:
             return Model(
                 architecture=architecture,
                 model_type=model_type,
@@ -101,7 +108,7 @@ def model_of(name: str | None) -> Model:
                 dsa="d" in traits,
                 mamba="s" in traits,
                 multimodal="v" in traits,
-                plain="q" not in traits and not _QUANTISED.search(base),
+                plain=plain,
             )
     return Model()
 

@@ -48,9 +48,7 @@ def _split(name: str, made: dict[str, Any]) -> dict[str, Any]:
         return {k: v for k, v in made.items() if k != "backend"}
     if name == "KernelConfig":
         lowered = ("moe_backend", "linear_backend", "sparse_indexer_topk_backend")
-        return {
-            k: v.lower().replace("-", "_") if k in lowered and isinstance(v, str) else v for k, v in made.items()
-        }
+        return {k: v.lower().replace("-", "_") if k in lowered and isinstance(v, str) else v for k, v in made.items()}
     return made
 
 
@@ -109,9 +107,7 @@ def _proton(c: dict[str, Any]) -> Iterator[str]:
     if attribution and data != "tree":
         yield "proton_graph_attribution requires proton_data='tree'"
     elif attribution and (c.get("proton_mode") or "").split(":", 1)[0].lower() == "periodic_flushing":
-        yield (
-            "proton_graph_attribution is incompatible with periodic_flushing: both manage Proton data phases."
-        )
+        yield ("proton_graph_attribution is incompatible with periodic_flushing: both manage Proton data phases.")
     elif form == "chrome_trace" and data != "trace":
         yield "chrome_trace output requires proton_data='trace'"
     elif form in ("hatchet", "hatchet_msgpack") and data != "tree":

@@ -41,7 +41,7 @@ def _launch(v: View) -> Refusals:
     rank, local = v.data_parallel_rank, v.data_parallel_size_local
     inferred = v.nnodes > 1 and v.data_parallel_size > 1 and external
     outside = external or rank is not None
-    if (v.enable_fault_tolerance or v.given("fault_tolerance_config")) and not outside:
+    if v.enable_fault_tolerance and not outside:
         said = (
             "Fault tolerance requires external load balancer mode (--data-parallel-external-lb or "
             "--data-parallel-rank). Internal LB mode is not supported."
@@ -50,7 +50,8 @@ def _launch(v: View) -> Refusals:
     if outside:
         if rank is None and not inferred:
             said = (
-                _HEAD + "`--data-parallel-external-lb` requires a data-parallel rank. Set `--data-parallel-rank`, or set "
+                _HEAD
+                + "`--data-parallel-external-lb` requires a data-parallel rank. Set `--data-parallel-rank`, or set "
                 "`--data-parallel-size` greater than 1 and use `--nnodes` with `--node-rank` so the rank can be inferred."
             )
             yield no("external-rank", said, "data_parallel_external_lb", "data_parallel_rank")
@@ -97,7 +98,8 @@ def _nodes(v: View) -> Refusals:
     if v.data_parallel_size > 1 and v.data_parallel_external_lb and v.data_parallel_rank is None:
         if v.nnodes % v.data_parallel_size:
             said = (
-                _HEAD + "`--node-rank` cannot unambiguously identify external data-parallel ranks when `--nnodes` is not "
+                _HEAD
+                + "`--node-rank` cannot unambiguously identify external data-parallel ranks when `--nnodes` is not "
                 "divisible by `--data-parallel-size`. Set a unique `--data-parallel-rank` for each external-LB process."
             )
             yield no("external-nodes", said, "nnodes", "data_parallel_size")
@@ -111,7 +113,7 @@ def _local_size(v: View) -> int:
         return int(v.data_parallel_size_local)
     if v.nnodes > 1:
         within = v.pipeline_parallel_size * v.tensor_parallel_size * v.prefill_context_parallel_size
-        return max(v.data_parallel_size * within // v.nnodes // within, 1)
+        return max(int(v.data_parallel_size) * int(within) // int(v.nnodes) // int(within), 1)
     return int(v.data_parallel_size)
 
 
@@ -124,7 +126,9 @@ def _post_init(v: View) -> Refusals:
     outside = bool(v.data_parallel_external_lb) or v.data_parallel_rank is not None
     size, local = v.data_parallel_size, _local_size(v)
     start = v.data_parallel_start_rank
-    hybrid = bool(v.data_parallel_hybrid_lb) or (not outside and v.data_parallel_size_local is not None and start is not None)
+    hybrid = bool(v.data_parallel_hybrid_lb) or (
+        not outside and v.data_parallel_size_local is not None and start is not None
+    )
     rank = v.data_parallel_rank or 0
     if not outside and v.data_parallel_size_local is not None and start is not None:
         rank = start
@@ -148,10 +152,7 @@ def _post_init(v: View) -> Refusals:
             yield value_error("dp-rank", "ParallelConfig", said, about, "data_parallel_size")
     most = v.elastic_ep_max_dp_size
     if v.enable_elastic_ep and most is not None and most < size:
-        said = (
-            "--elastic-ep-max-dp-size must be greater than or equal to the initial "
-            f"data_parallel_size ({size})."
-        )
+        said = f"--elastic-ep-max-dp-size must be greater than or equal to the initial data_parallel_size ({size})."
         yield value_error("elastic-max", "ParallelConfig", said, "elastic_ep_max_dp_size", "data_parallel_size")
     if v.nnodes > 1 and v.distributed_executor_backend not in (None, *_EXECUTORS):
         said = "nnodes > 1 can only be set when distributed executor backend is mp, uni or external_launcher."
@@ -172,7 +173,9 @@ def _validated(v: View) -> Refusals:
     nodes, binds = v.numa_bind_nodes, v.numa_bind_cpus
     if not v.numa_bind and (nodes is not None or binds is not None):
         said = "numa_bind_nodes and numa_bind_cpus require numa_bind=True."
-        yield value_error("numa-bind", name, said, "numa_bind_nodes" if nodes is not None else "numa_bind_cpus", "numa_bind")
+        yield value_error(
+            "numa-bind", name, said, "numa_bind_nodes" if nodes is not None else "numa_bind_cpus", "numa_bind"
+        )
     tp, pcp, dcp = v.tensor_parallel_size, v.prefill_context_parallel_size, v.decode_context_parallel_size
     redundant = v.config("eplb_config").get("num_redundant_experts", 0)
     if v.enable_eplb:
@@ -180,10 +183,7 @@ def _validated(v: View) -> Refusals:
             said = "enable_expert_parallel must be True to use EPLB."
             yield value_error("eplb-ep", name, said, "enable_eplb", "enable_expert_parallel")
         elif tp * pcp * size <= 1:
-            said = (
-                "EPLB requires tensor, prefill-context, or data parallelism, "
-                f"but got TP={tp}, PCP={pcp}, DP={size}."
-            )
+            said = f"EPLB requires tensor, prefill-context, or data parallelism, but got TP={tp}, PCP={pcp}, DP={size}."
             yield value_error("eplb-size", name, said, "enable_eplb", "tensor_parallel_size")
     elif redundant not in (0, "0", False):
         said = (
@@ -209,5 +209,5 @@ def _validated(v: View) -> Refusals:
             "dbo_decode_token_threshold and dbo_prefill_token_threshold must be at least the number of "
             f"microbatches ({batches})."
         )
-        about = [d for d in ("dbo_decode_token_threshold", "dbo_prefill_token_threshold", "ubatch_size") if v.given(d)]
-        yield value_error("dbo-threshold", name, said, *about)
+        given = [d for d in ("dbo_decode_token_threshold", "dbo_prefill_token_threshold", "ubatch_size") if v.given(d)]
+        yield value_error("dbo-threshold", name, said, *given)

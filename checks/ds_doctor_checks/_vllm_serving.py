@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from ._data import table
 from ._flag_table import bundled
 from ._vllm_view import Refusals, View, no
-
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 def serving(v: View) -> Refusals:
@@ -55,9 +54,7 @@ def _logs_and_tools(v: View) -> Refusals:
         said = "Error: --enable-log-outputs requires --enable-log-requests"
         yield no("log-outputs", said, "enable_log_outputs", "enable_log_requests", kind="TypeError")
     if (v.sse_keep_alive_interval or 0) < 0:
-        said = (
-            "Error: --sse-keep-alive-interval must be a non-negative integer (0 disables keep-alive comments)."
-        )
+        said = "Error: --sse-keep-alive-interval must be a non-negative integer (0 disables keep-alive comments)."
         yield no("keep-alive", said, "sse_keep_alive_interval")
     if v.enable_per_request_metrics and v.disable_log_stats:
         said = (
@@ -68,14 +65,14 @@ def _logs_and_tools(v: View) -> Refusals:
 
 
 def _effort(v: View) -> Refusals:
-    efforts = v.reasoning_effort_map
+    efforts, known = v.reasoning_effort_map, table("vllm_configs")["efforts"]
     if efforts is None:
         return
     if not isinstance(efforts, dict) or not all(isinstance(e, str) for e in efforts.values()):
         said = "Error: --reasoning-effort-map must be a JSON object mapping reasoning efforts to strings."
         yield no("effort-map", said, "reasoning_effort_map")
-    elif unknown := sorted(set(efforts) - set(EFFORTS)):
-        said = f"Error: --reasoning-effort-map has unknown efforts {unknown}; keys must be one of {list(EFFORTS)}."
+    elif unknown := sorted(set(efforts) - set(known)):
+        said = f"Error: --reasoning-effort-map has unknown efforts {unknown}; keys must be one of {known}."
         yield no("effort-map", said, "reasoning_effort_map")
 
 
@@ -142,8 +139,16 @@ def _servers(v: View) -> Refusals:
         )
         modes = (
             *(["data_parallel_multi_port_external_lb"] if multi else []),
-            *(["data_parallel_rank" if not v.data_parallel_external_lb else "data_parallel_external_lb"] if external else []),
-            *(["data_parallel_hybrid_lb" if v.data_parallel_hybrid_lb else "data_parallel_start_rank"] if hybrid else []),
+            *(
+                ["data_parallel_rank" if not v.data_parallel_external_lb else "data_parallel_external_lb"]
+                if external
+                else []
+            ),
+            *(
+                ["data_parallel_hybrid_lb" if v.data_parallel_hybrid_lb else "data_parallel_start_rank"]
+                if hybrid
+                else []
+            ),
         )
         yield no("balancing-modes", said, *modes)
     if v.headless and v.data_parallel_hybrid_lb:

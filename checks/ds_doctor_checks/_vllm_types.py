@@ -166,7 +166,9 @@ def _float(value: Any) -> str | None:
     if isinstance(value, (int, float)):
         return None
     if isinstance(value, str):
-        return None if _number(value) is not None else "Input should be a valid number, unable to parse string as a number"
+        return (
+            None if _number(value) is not None else "Input should be a valid number, unable to parse string as a number"
+        )
     return "Input should be a valid number"
 
 

@@ -39,7 +39,7 @@ def the_container_gets_gpus(launch: Launch, docker: Docker | None) -> Findings:
     data = {"program": container.program, "image": container.image or "?"}
     if emptied or (seen and container.program == "docker" and not (default or "").startswith("nvidia")):
         yield found("launch-container-no-gpus", **data)
-        yield not_applicable("launch-container-gpus-default", "launch-said-by", rule="launch-container-no-gpus")
+        yield not_applicable("launch-container-gpus-default", "launch-said-by", by="launch-container-no-gpus")
     elif not (default or "").startswith("nvidia"):
         yield undecided("launch-container-no-gpus", "launch-default-runtime-unseen")
         yield found("launch-container-gpus-default", **data)
@@ -106,6 +106,8 @@ def the_port_is_published(launch: Launch, deployment: Deployment | None) -> Find
     ports = [p for p in container.ports if p.protocol == "tcp"]
     if port is None or any(p.inside[0] <= port <= p.inside[1] for p in ports):
         return
+    if container.ports_unread:
+        raise Undecided("launch-words-open", words=list(container.ports_unread))
     if ports:
         pairs = [f"{_shown(p.published) if p.published else '*'}:{_shown(p.inside)}" for p in ports]
         first = ports[0].published
@@ -119,7 +121,7 @@ def _shown(pair: tuple[int, int]) -> str:
 
 
 @check("launch-model-not-mounted")
-def the_model_is_in_the_container(launch: Launch) -> Findings:
+def the_model_is_in_the_container(launch: Launch, deployment: Deployment | None) -> Findings:
     from . import _launch_inputs as inputs
 
     container = inputs.container_of(launch)
@@ -132,6 +134,8 @@ def the_model_is_in_the_container(launch: Launch) -> Findings:
         raise Undecided("launch-image-may-hold", path=model, image=container.image or "?")
     if inputs.in_shell(launch):
         raise Undecided("launch-script-may-fetch", path=model)
+    if deployment is not None and deployment.pod is not None and deployment.pod.resource not in inputs.PLAIN:
+        raise Undecided("launch-operator-may-mount", path=model, resource=deployment.pod.resource)
     yield found("launch-model-not-mounted", path=model, image=container.image)
 
 
@@ -162,7 +166,9 @@ def downloads_outlive_the_container(launch: Launch) -> Findings:
     model = launch.model
     if launch.engine is None or model is None or "/" not in model or inputs.is_path(model) or "://" in model:
         raise NotApplicable("launch-model-not-fetched")
-    if any(launch.environment.get(n, "").lower() in ("1", "true") for n in ("VLLM_USE_MODELSCOPE", "SGLANG_USE_MODELSCOPE")):
+    if any(
+        launch.environment.get(n, "").lower() in ("1", "true") for n in ("VLLM_USE_MODELSCOPE", "SGLANG_USE_MODELSCOPE")
+    ):
         raise NotApplicable("launch-model-not-fetched")
     folder = inputs.hub_cache(launch)
     if folder is None:
@@ -180,7 +186,9 @@ def the_image_is_for_this_machine(launch: Launch, system: System) -> Findings:
     if container.program == "kubernetes":
         raise NotApplicable("launch-pod-on-nodes")
     tag = (container.image or "").partition("@")[0].rpartition(":")[2].lower()
-    named = next((n for n in ("aarch64", "arm64", "x86_64", "amd64") if tag.endswith(("-" + n, "_" + n)) or tag == n), "")
+    named = next(
+        (n for n in ("aarch64", "arm64", "x86_64", "amd64") if tag.endswith(("-" + n, "_" + n)) or tag == n), ""
+    )
     given = (container.platform or "").lower().removeprefix("linux/") or named
     if not given:
         return
@@ -207,7 +215,11 @@ def enough_files_may_be_open(launch: Launch, deployment: Deployment | None) -> F
 def rdma_may_lock_memory(launch: Launch, deployment: Deployment | None) -> Findings:
     unit = deployment.unit if deployment is not None else None
     container = launch.container
-    if container is not None and not container.running and any(d.startswith("/dev/infiniband") for d in container.devices):
+    if (
+        container is not None
+        and not container.running
+        and any(d.startswith("/dev/infiniband") for d in container.devices)
+    ):
         limit = container.ulimits.get("memlock")
         if container.privileged or "IPC_LOCK" in container.cap_add or "ALL" in container.cap_add:
             return

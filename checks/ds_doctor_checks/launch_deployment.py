@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ds_doctor.api import Finding, Findings, NotApplicable, Undecided, check, found
-from ds_doctor.probes.kubernetes import Kubernetes
 from ds_doctor.launch.structs import Compose, Pod, PodProbe, Unit
+from ds_doctor.probes.kubernetes import Kubernetes
 from ds_doctor.probes.launch import Deployment, Launch
 from ds_doctor.probes.model_config import ModelConfig
 from ds_doctor.probes.nvml import Nvml
@@ -50,6 +50,13 @@ def the_pod_asks_for_gpus(deployment: Deployment, launch: Launch) -> Findings:
     elif pod.gpu_request is not None and pod.gpu_request != pod.gpu_limit:
         limit = "-" if pod.gpu_limit is None else pod.gpu_limit
         yield found("launch-pod-gpus-unequal", name=pod.gpu_resource, request=pod.gpu_request, limit=limit)
+
+
+@check("launch-manifest-not-text")
+def texts_of_the_manifest_are_texts(deployment: Deployment) -> Findings:
+    pod = _pod(deployment)
+    if pod.not_text:
+        yield found("launch-manifest-not-text", container=pod.container or "?", words=list(pod.not_text))
 
 
 @check("launch-pod-shm-on-disk", "launch-pod-shm-unlimited")
@@ -96,7 +103,11 @@ def the_probes_ask_the_server(deployment: Deployment, launch: Launch) -> Finding
     pod = _pod(deployment, launch)
     port = inputs.server_port(launch)
     key = bool(inputs.options_of(launch).get("api_key"))
-    for name, probe in (("startupProbe", pod.startup), ("livenessProbe", pod.liveness), ("readinessProbe", pod.readiness)):
+    for name, probe in (
+        ("startupProbe", pod.startup),
+        ("livenessProbe", pod.liveness),
+        ("readinessProbe", pod.readiness),
+    ):
         if probe is None or probe.how not in ("httpGet", "tcpSocket"):
             continue
         asks = _asked_port(probe)
@@ -142,7 +153,6 @@ def the_pod_would_run_on_this_host(deployment: Deployment, nvml: Nvml | None, sy
 
 
 def _elsewhere(pod: Pod, nvml: Nvml | None, system: System) -> Iterator[Finding]:
-    from . import _launch_inputs as inputs
     from . import _launch_pod as of
 
     for label, wanted in pod.node_selector.items():
@@ -172,7 +182,7 @@ def no_secret_stands_in_the_file(deployment: Deployment, launch: Launch) -> Find
         raise NotApplicable("launch-not-by", by="Kubernetes, Compose, systemd")
     names = launch.container.secrets_given if launch.container is not None else ()
     if deployment.unit is not None:
-        names = tuple(n for n, v in launch.environment.items() if v == "<hidden>")
+        names += tuple(s.text for s in deployment.unit.slips if s.kind == "secret")
     if names:
         yield found("launch-secret-in-file", names=list(names), file=deployment.source, kind=deployment.kind)
 
@@ -240,6 +250,8 @@ def the_unit_sees_the_gpus(deployment: Deployment, launch: Launch) -> Findings:
 @check("launch-unit-environment", "launch-unit-variable-literal")
 def the_units_variables_are_as_written(deployment: Deployment) -> Findings:
     for slip in _unit(deployment).slips:
+        if slip.kind == "secret":
+            continue
         rule = "launch-unit-variable-literal" if slip.kind == "literal" else "launch-unit-environment"
         yield found(rule, on=slip.text.partition(" ")[0], text=slip.text)
 

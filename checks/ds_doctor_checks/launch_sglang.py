@@ -6,6 +6,7 @@ from ds_doctor.api import Findings, check
 from ds_doctor.probes.engine_flags import EngineFlags
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.launch import Launch
+from ds_doctor.probes.model_config import ModelConfig
 from ds_doctor.probes.nvml import Nvml
 
 FAMILY = "launch"
@@ -13,11 +14,15 @@ FAMILY = "launch"
 
 @check("launch-sglang-refused")
 def sglang_starts_with_these_values(
-    launch: Launch, engine_flags: EngineFlags | None, environment: Environment | None, nvml: Nvml | None
+    launch: Launch,
+    engine_flags: EngineFlags | None,
+    environment: Environment | None,
+    nvml: Nvml | None,
+    model_config: ModelConfig | None,
 ) -> Findings:
     from ._launch_sglang import refused
 
-    yield from refused(launch, engine_flags, environment, nvml)
+    yield from refused(launch, engine_flags, environment, nvml, model_config)
 
 
 @check("launch-sglang-dies-later")
@@ -31,8 +36,8 @@ def sglang_runs_with_these_values(
 
 @check("launch-sglang-replaced")
 def sglang_takes_these_values(
-    launch: Launch, engine_flags: EngineFlags | None, environment: Environment | None
+    launch: Launch, engine_flags: EngineFlags | None, environment: Environment | None, model_config: ModelConfig | None
 ) -> Findings:
     from ._launch_sglang import silently_replaced
 
-    yield from silently_replaced(launch, engine_flags, environment)
+    yield from silently_replaced(launch, engine_flags, environment, model_config)

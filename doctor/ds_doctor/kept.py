@@ -31,15 +31,17 @@ def read(path: str) -> bytes | None:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError):
         return None
-    with os.fdopen(fd, "rb") as f:
-        try:
-            s = os.fstat(f.fileno())
-            # Another user's file in a shared cache directory could put words into our mouth.
-            if not stat.S_ISREG(s.st_mode) or s.st_uid not in (0, os.geteuid()) or s.st_size > LIMIT:
-                return None
-            return f.read(LIMIT)
-        except OSError:
+    try:
+        s = os.fstat(fd)
+        # Another user's file in a shared cache directory could put words into our mouth.
+        if not stat.S_ISREG(s.st_mode) or s.st_uid not in (0, os.geteuid()) or s.st_size > LIMIT:
             return None
+        with os.fdopen(fd, "rb", closefd=False) as f:
+            return f.read(LIMIT)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
 
 
 def write(cache: str, name: str, data: bytes) -> None:

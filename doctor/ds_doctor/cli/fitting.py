@@ -18,14 +18,19 @@ from ..memory.setting import NEWEST, Setting, version
 from ..model import Lang
 from ..report import fit as document
 from ..report.fit_words import word
-from . import Usage, files, fitting_host, put
-from .fitting_host import Unknown
+from . import Usage, files, put
 from .lang import from_locale, t
 
 CONFIG_LIMIT = 8 << 20  # bytes of a config.json; the largest public ones have about 2 MB
+# What is there wherever NVML could have something to say (probes/nvml.py), looked for before the probes are imported.
+TRACES = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/nvmap")
 LENGTHS = (1, 1 << 40)
 _HUMAN = re.compile(r"(\d{1,15})(?:\.(\d{1,6}))?([kKmMgGtT])?")
 _FACTORS = {"k": 10**3, "K": 1 << 10, "m": 10**6, "M": 1 << 20, "g": 10**9, "G": 1 << 30, "t": 10**12, "T": 1 << 40}
+
+
+class Unknown(Exception):
+    """It cannot be told: one line for standard error, exit status 3."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,12 +78,13 @@ def fit(r: Request) -> int:
     a = model.architecture
     found: list[planning.Found] = []
     if not cards:
-        found = list(planning.sets(model, setting, concurrency))
+        told = any(x is not None for x in (r.tp, r.pp, r.dp))
+        found = list(planning.sets(model, setting, concurrency, as_given=told))
         if found:
             least = min(found, key=lambda f: (f.count * f.card.total, f.count))
             cards = (least.card,) * least.count
         else:
-            cards = (gpus.card("H200"),) * 8
+            cards = (gpus.card("H200"),) * (setting.ranks if told else 8)
     setting = _ranks(r, setting, model, cards, notes)
     setting = msgspec.structs.replace(setting, capability=cards[0].capability)
     if (r.max_len or "").lower() in ("auto", "-1"):
@@ -242,11 +248,13 @@ def _model(text: str) -> tuple[Model, tuple[str | None, str], list[tuple[str, Ma
     if os.path.isfile(text) or (os.path.lexists(text) and not os.path.isdir(text)):
         return _read(_decoded(text), text), (None, "files"), notes, []
     if os.path.isdir(text):
+        from . import fitting_host
+
         seen = fitting_host.folder(text)
         return _from_folder(seen, text), (seen.repo, "files"), notes, []
     if text.startswith(("/", "./", "../", "~")) or text.count("/") > 1:
         raise Usage(t(f"{text}: no such file or folder", f"{text}：没有这个文件或目录"))
-    cached = fitting_host.cached(text)
+    cached = _cached(text)
     if cached is not None and cached.config is not None:
         return _from_folder(cached, text), (cached.repo or text, "hub-cache"), notes, []
     found = known.entry(text)
@@ -269,7 +277,21 @@ def _model(text: str) -> tuple[Model, tuple[str | None, str], list[tuple[str, Ma
     return model, (found.id, "bundled"), notes, [found.source]
 
 
-def _from_folder(seen: fitting_host.Seen, text: str) -> Model:
+def _cached(model_id: str) -> Any:
+    """The model in this host's Hugging Face cache; the probes are only imported when there is something to see."""
+    home = os.path.expanduser("~")
+    env = os.environ.get
+    hubs = [env("HF_HUB_CACHE"), env("HUGGINGFACE_HUB_CACHE"), os.path.join(env("HF_HOME") or "", "hub")]
+    hubs.append(os.path.join(env("XDG_CACHE_HOME") or os.path.join(home, ".cache"), "huggingface", "hub"))
+    name = "models--" + model_id.replace("/", "--")
+    if not any(hub and os.path.isdir(os.path.join(os.path.expanduser(hub), name)) for hub in hubs):
+        return None
+    from . import fitting_host
+
+    return fitting_host.cached(model_id)
+
+
+def _from_folder(seen: Any, text: str) -> Model:
     if seen.config is None:
         if seen.gguf:
             raise Unknown(t(f"{text}: GGUF files are not read here", f"{text}：这里不支持 GGUF 文件"))
@@ -315,6 +337,10 @@ def _cards(r: Request) -> tuple[tuple[Card, ...], str]:
                     f"--gpus {e.args[0]}：这里不认识该型号；例如 {names}，或直接写大小：2x24GiB",
                 )
             ) from None
+    if r.replay is None and not any(os.path.exists(trace) for trace in TRACES):
+        return (), "here"
+    from . import fitting_host
+
     if r.replay is not None:
         return fitting_host.recorded(r.replay), "recording"
     return fitting_host.live(), "here"

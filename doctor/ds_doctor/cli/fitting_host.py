@@ -13,15 +13,12 @@ from ..memory.gpus import Card
 from ..memory.tensors import TensorGroup
 from ..model import Outcome
 from ..probes.model_config import ModelConfig
-from ..probes.nvml import TRACES, Nvml
+from ..probes.nvml import Nvml
 from . import Usage, files
+from .fitting import Unknown
 from .lang import t
 
 MIB = 1 << 20
-
-
-class Unknown(Exception):
-    """It cannot be told: one line for standard error, exit status 3."""
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,8 +103,6 @@ def _groups(fact: ModelConfig) -> tuple[TensorGroup, ...] | None:
 
 def live() -> tuple[Card, ...]:
     """This host's GPUs that the engine would see; none where there is no driver."""
-    if not any(os.path.exists(trace) for trace in TRACES):
-        return ()
     fact = ask(Host(Asked(), os.environ), Nvml).fact
     if not isinstance(fact, Nvml) or fact.error is not None:
         return ()

@@ -117,12 +117,16 @@ def cached_layers(a: Architecture, s: Setting) -> list[Layer]:
 def growing_bytes(a: Architecture, s: Setting, layers: list[Layer] | None = None) -> int:
     """Bytes that one more token takes on one GPU once the request is long: full-attention layers and index keys only."""
     total = 0
+    sizes: dict[int, int] = {}
     for layer in cached_layers(a, s) if layers is None else layers:
         x = layer.attention
         if x is None or not x.caches:
             continue
         if x.kind in ("full", "mla"):
-            total += token_bytes(a, x, s) + index_bytes(x)
+            one = sizes.get(id(x), -1)
+            if one < 0:
+                one = sizes[id(x)] = token_bytes(a, x, s) + index_bytes(x)
+            total += one
     if not total and any(x.attention is not None and x.attention.kind == "compressed" for x in a.layers):
         from . import vllm_compressed
 

@@ -65,12 +65,21 @@ def outside_torch(s: Setting) -> Range:
     return _gib(0.8, 1.7, 3.0 if not s.ep else 5.7)
 
 
+_last: list[tuple[Architecture, int]] = []
+
+
+def _parameters(a: Architecture) -> int:
+    if not _last or _last[0][0] is not a:
+        _last[:] = [(a, parameters(a))]
+    return _last[0][1]
+
+
 def graphs(a: Architecture, s: Setting) -> Range:
     """CUDA graphs: none with --enforce-eager."""
     if s.eager:
         return _gib(0, 0, 0)
-    size = parameters(a) / max(1, s.tp)
-    if size > 30e9 or parameters(a) > 60e9:
+    size = _parameters(a)
+    if size / max(1, s.tp) > 30e9 or size > 60e9:
         return _gib(0.2, 1.0, 4.1)
     if s.engine == "vllm" and any(x.state is not None for x in a.layers):
         return _gib(0.05, 0.6, 3.0)  # a hybrid of 27 B has died in capture with 2.7 GiB to spare

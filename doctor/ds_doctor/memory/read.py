@@ -88,7 +88,10 @@ def architecture(config: Mapping[str, Any]) -> Architecture:
     hidden = width(v)
     words = kinds(v, kind, count)
     cross = v.flag("is_encoder_decoder") or kind in ("whisper", "bart", "mbart", "t5", "mt5")
-    layers = tuple(_layer(v, kind, words[i], i, count, hidden, cross) for i in range(count))
+    seen: dict[Layer, Layer] = {}  # layers that are alike are one object: what is worked out of one holds for all
+    layers = tuple(
+        seen.setdefault(x, x) for x in (_layer(v, kind, words[i], i, count, hidden, cross) for i in range(count))
+    )
     notes = []
     if not known:
         notes.append("unknown-type")

@@ -151,13 +151,16 @@ def kept(a: Architecture, s: Setting) -> list[Kept]:
         else:
             page = max(states)
     result: list[Kept] = []
+    sizes: dict[int, int] = {}
     for number, layer in enumerate(layers):
         x = layer.attention
         if layer.state is not None:
             result.append(Kept(kind="state", layer=number, block=block, page=max(page, state_bytes(a, layer.state, s))))
         if x is None or not x.caches:
             continue
-        one = token_bytes(a, x, s)
+        one = sizes.get(id(x), -1)
+        if one < 0:
+            one = sizes[id(x)] = token_bytes(a, x, s)
         kind: Any = "full" if x.kind in ("full", "mla") else x.kind
         if is_v0(s) or not s.hybrid_manager:
             kind = "full"

@@ -57,6 +57,9 @@ def weights(
         if 0.2 < factor < 5:  # else the size is not this model's
             sized = [(p, int(size * factor)) for p, size in sized]
             source = "size"
+    padding = _padding(a, s)
+    if padding != 1.0:
+        sized = [(p, int(size * padding) if p.role == "experts" else size) for p, size in sized]
     extra = (
         [
             (Part(role="latent copies", count=p.count, layer=p.layer, split="heads"), 2 * p.count)
@@ -66,7 +69,21 @@ def weights(
         if _copies(a, s)
         else []
     )
-    return _divided(a, s, [*sized, *extra], source, sum(size for _, size in sized))
+    made = _divided(a, s, [*sized, *extra], source, sum(size for _, size in sized))
+    # Some kernels pad less.
+    return made if padding == 1.0 else msgspec.structs.replace(made, low=int(made.low / padding))
+
+
+def _padding(a: Architecture, s: Setting) -> float:
+    """MXFP4 experts are padded for the kernels when they are loaded: hidden to 256, each rank's width to 128
+    (fused_moe/oracle/mxfp4.py: mxfp4_round_up_hidden_size_and_intermediate_size; 65.97 GiB for gpt-oss-120b on an H100)."""
+    q = _quantisation(a, s)
+    feed = next((x.feed for x in a.layers if x.feed is not None and x.feed.experts), None)
+    if s.engine != "vllm" or q is None or q.method != "mxfp4" or feed is None:
+        return 1.0
+    ranks = 1 if s.ep else s.tp * s.dp
+    wide = -(-feed.expert_width // ranks)
+    return (-(-wide // 128) * 128 / (feed.expert_width / ranks)) * (-(-a.width // 256) * 256 / a.width)
 
 
 def _copies(a: Architecture, s: Setting) -> bool:
@@ -80,9 +97,32 @@ def _quantisation(a: Architecture, s: Setting) -> Quantisation | None:
     return a.quantisation
 
 
+_last: list[
+    tuple[Architecture, Quantisation | None, list[tuple[Part, int]]]
+] = []  # planning asks for the same model many times
+
+
 def _sized(a: Architecture, s: Setting) -> list[tuple[Part, int]]:
     q = _quantisation(a, s)
-    return [(p, _bytes(a, p, q)) for p in parts(a)]
+    for known, how, sized in _last:
+        if known is a and how == q:
+            return sized
+    sized = _alike([(p, _bytes(a, p, q)) for p in parts(a)])
+    _last[:] = [*_last[-3:], (a, q, sized)]
+    return sized
+
+
+def _alike(sized: list[tuple[Part, int]]) -> list[tuple[Part, int]]:
+    """Parts of one layer that are divided alike, as one."""
+    sums: dict[tuple[str, int | None, str, int], list[int]] = {}
+    for p, size in sized:
+        one = sums.setdefault((p.role, p.layer, p.split, p.heads), [0, 0])
+        one[0] += p.count
+        one[1] += size
+    return [
+        (Part(role=role, count=n[0], layer=layer, split=split, heads=heads), n[1])  # type: ignore[arg-type]
+        for (role, layer, split, heads), n in sums.items()
+    ]
 
 
 def _element(a: Architecture) -> int:
@@ -122,7 +162,7 @@ def _skipped(p: Part, q: Quantisation) -> bool:
     return False
 
 
-def _share(p: Part, a: Architecture, s: Setting) -> float:
+def _share(p: Part, s: Setting) -> float:
     """The part of a part that one GPU of its stage holds."""
     attention = max(1, s.tp // max(1, s.dp)) if s.engine == "sglang" and s.dp_attention else s.tp
     if p.split == "whole":
@@ -135,7 +175,7 @@ def _share(p: Part, a: Architecture, s: Setting) -> float:
     if p.split == "vocabulary":
         return 1.0 if s.engine == "sglang" and s.dp_attention and p.role == "embedding" else 1 / s.tp
     if p.split == "experts":
-        return 1 / (s.tp * s.dp) if s.engine == "vllm" and a.experts else 1 / s.tp
+        return 1 / (s.tp * s.dp) if s.engine == "vllm" else 1 / s.tp
     if p.split == "host":
         return 0.0 if _host_tables(s) else 1 / s.tp
     return 1 / (attention if p.role == "state" else s.tp)
@@ -150,23 +190,27 @@ def _divided(a: Architecture, s: Setting, sized: list[tuple[Part, int]], source:
     stages = stage_layers(len(a.layers), s.pp)
     totals: list[dict[str, float]] = [defaultdict(float) for _ in stages]
     host = 0.0
+    of_layer = {layer: number for number, stage in enumerate(stages) for layer in stage}
+    last = len(stages) - 1
+    shares: dict[tuple[str, str, int], float] = {}
     for p, size in sized:
         if p.role == "vision" and s.language_only:
             continue
         if p.split == "host" and _host_tables(s):
             host += size
             continue
-        share = size * _share(p, a, s)
-        for number, stage in enumerate(stages):
-            first, last = number == 0, number == len(stages) - 1
-            if p.layer is None:
-                here = last
-            elif p.layer < 0:
-                here = first or (last and p.role == "embedding" and a.tied and s.pp > 1)
-            else:
-                here = p.layer in stage
-            if here:
-                totals[number][p.role] += share
+        key = (p.role, p.split, p.heads)
+        if key not in shares:
+            shares[key] = _share(p, s)
+        share = size * shares[key]
+        if p.layer is None:
+            totals[last][p.role] += share
+        elif p.layer >= 0:
+            totals[of_layer.get(p.layer, last)][p.role] += share
+        else:
+            totals[0][p.role] += share
+            if last and p.role == "embedding" and a.tied:
+                totals[last][p.role] += share
     sums = [int(sum(t.values())) for t in totals]
     fullest = max(range(len(sums)), key=lambda i: sums[i])
     offload = min(int(s.offload_gib * GIB), sums[fullest])

@@ -285,9 +285,9 @@ def _pair(names: tuple[str, ...], paired: bool) -> tuple[tuple[str, ...], tuple[
 
 
 def _choices(ev: Evaluator, value: Any) -> tuple[Plain, ...] | None:
-    """None: not told whole."""
+    """None: not told whole. An empty list is a registry that is filled while the engine starts."""
     parts = items(ev, value)
-    if parts is None:
+    if not parts:
         return None
     found = [plain(p) for p in parts]
     if not all(isinstance(p, (str, int, float, type(None))) for p in found):

@@ -12,7 +12,7 @@ import msgspec
 
 from ..api import Absent, Host, Trouble
 from . import launch
-from ._engine_table import Read
+from ._engine_table import SPENT, Read
 from ._interpreter import interpreter
 from .engine_flags import EngineFlags, Flag
 
@@ -113,7 +113,8 @@ def table(host: Host, engine: str, folder: str, installed: str | None) -> Engine
         watched = Watched(host)
         read = _read(watched, engine, folder)
         kept = Kept(_reader(), folder, watched.seen, *read)
-        host.keep(name, msgspec.json.encode(kept))
+        if SPENT not in kept.missed:
+            host.keep(name, msgspec.json.encode(kept))
     return EngineFlags(
         engine=engine,
         version=installed,

@@ -8,6 +8,8 @@ import msgspec
 
 from .engine_flags import Flag
 
+SPENT = "the source asks for more than a parser needs"  # or the machine was too slow for it: not to be kept
+
 
 class Read(NamedTuple):
     """What one engine's source says: the fields of EngineFlags."""

@@ -14,7 +14,7 @@ from ._argparse_flags import Parser
 from ._ast_eval import Evaluator
 from ._ast_source import Sources
 from ._ast_values import UNKNOWN, Class, Ext, Field, Function, Made, Spent, Stop, Sub, is_hint, literals
-from ._engine_table import Read, merged
+from ._engine_table import SPENT, Read, merged
 
 SERVE, MODULE = "sglang serve", "sglang.launch_server"
 ARGUMENTS = "sglang.srt.server_args"
@@ -44,13 +44,15 @@ def flags(host: Host, folder: str) -> Read:
     ev = Evaluator(sources, _hooks(parsers), _OUTSIDE)
     try:
         prepare = ev.name(ARGUMENTS, "prepare_server_args")
-        if isinstance(prepare, Function):
+        if not isinstance(prepare, Function):
+            sources.miss("prepare_server_args")
+        else:
             ev.call(prepare, [[]], {}, prepare.scope.module.path)
             sources.miss("prepare_server_args uses no parser")
     except Stop:
         pass
     except (Spent, RecursionError, MemoryError):
-        sources.miss("the source asks for more than a parser needs")
+        sources.miss(SPENT)
     entries = [MODULE]
     if sources.module("sglang.cli.serve") is not None:
         entries.insert(0, SERVE)

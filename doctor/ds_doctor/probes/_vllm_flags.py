@@ -15,7 +15,7 @@ from ._argparse_flags import Parser, optional, parsed
 from ._ast_eval import Evaluator
 from ._ast_source import Sources
 from ._ast_values import UNKNOWN, Class, Ext, Function, Made, Scope, Spent, Stop, hints, is_hint, literals
-from ._engine_table import Read, merged
+from ._engine_table import SPENT, Read, merged
 from ._vllm_kwargs import Kwargs, get_field
 
 SERVE, MODULE = "vllm serve", "vllm.entrypoints.openai.api_server"
@@ -50,16 +50,20 @@ def flags(host: Host, folder: str) -> Read:
     """The table of the package in a folder. Malformed("engine-not-understood") where it holds no parser of vLLM."""
     sources = Sources(host, folder)
     tables: dict[str, list[Any]] = {}
+    names: dict[str, tuple[str, ...]] = {}
+    open_: tuple[str, ...] = ()
     parsers: list[Parser] = []
     ev = _evaluator(sources, parsers)
     try:
         for entry, read in ((SERVE, _serve), (MODULE, _module)):
             parser = read(ev, parsers)
-            if parser is not None:
+            if parser is None or len(parser.flags) < 2:
+                sources.miss(f"the parser of {entry}")
+            if parser is not None and parser.flags:
                 tables[entry] = parser.flags
+        names, open_ = _names(ev)
     except (Spent, RecursionError, MemoryError):
-        sources.miss("the source asks for more than a parser needs")
-    names, open_ = _names(ev)
+        sources.miss(SPENT)
     return Read(merged(tables), _ways(sources), tuple(tables), names, open_, tuple(sources.missed))
 
 

@@ -5,6 +5,8 @@ What the source does not show is named in `missed`: what is not in an incomplete
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from ..api import Absent, Host, probe
@@ -21,6 +23,8 @@ class EngineModels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     `plugins`: installed distributions that may register further models.
     `missed`: the parts that could not be read whole: registry, configs, transformers.
     """
+
+    of_command: ClassVar[bool] = True
 
     engine: str
     version: str | None

@@ -6,6 +6,7 @@ Only for a launch command: what each library is needed for follows from the comm
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 import msgspec
 
@@ -42,6 +43,8 @@ class KernelLibrary(msgspec.Struct, frozen=True, kw_only=True):
 
 class Kernels(msgspec.Struct, frozen=True, kw_only=True):
     """The libraries of the engine of the launch command, as its Python has them."""
+
+    of_command: ClassVar[bool] = True
 
     engine: str
     libraries: tuple[KernelLibrary, ...] = ()

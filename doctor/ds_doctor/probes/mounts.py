@@ -18,8 +18,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     missing, denied, unknown; `kind`: as in Stat, of what is there."""
 
     target: str
-    path: str | None
     state: str
+    path: str | None = None
     kind: str | None = None
     create: bool = False
     given: str = ""
