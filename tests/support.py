@@ -22,19 +22,6 @@ else:
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 CASES = sorted((FIXTURES / "checks").glob("*/*.toml"))
-# Said of the command that a case about something else happens to use: its flags stand for an engine that is not here, are
-# abbreviated, leave out --gpus and -p; its memory can be worked out.
-ASIDE = {
-    "launch-flags-assumed": "note",
-    "launch-flags-of-other-version": "note",
-    "launch-flag-usual-abbreviation": "note",
-    "launch-flag-deprecated": "note",
-    "launch-integer-decimal": "note",
-    "launch-container-gpus-default": "warn",
-    "launch-port-unpublished": "note",
-    "launch-cache-not-kept": "note",
-    "memory-plan": "note",
-}
 TROUBLE = ("absent", "denied", "timed-out", "malformed", "broken")
 
 
