@@ -6,6 +6,7 @@ Everything is bounded: the size of a file, how many files and bytes are read in 
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -16,7 +17,8 @@ FILE_LIMIT = 2 << 20  # bytes; the longest file that declares flags (sglang 0.5.
 FILES_LIMIT = 240
 BYTES_LIMIT = 12 << 20  # of all files
 LONG = 24  # lines; what a default or a list of choices comes from is shorter
-Statement = ast.stmt | ast.alias
+# What a function says that has to do with arguments; the last is vLLM's get_kwargs, whose branches are looked at.
+PARSES = re.compile(r"add_argument|add_cli_args|arg_parser|parse_args|cli_kwargs|type_hints")
 
 
 class Bound(NamedTuple):
@@ -41,8 +43,7 @@ class Module:
         self.tree = tree
         self.bindings: dict[str, list[Bound]] = {}
         self.stars: list[str] = []
-        if "add_argument" not in text:
-            _shorten(tree.body)
+        _shorten(tree.body, text.splitlines())
         self._bind(tree.body, ())
 
     def _bind(self, body: list[ast.stmt], guards: tuple[tuple[ast.expr, bool], ...]) -> None:
@@ -93,13 +94,14 @@ class Module:
         self.bindings.setdefault(name, []).append(bound)
 
 
-def _shorten(body: list[ast.stmt]) -> None:
-    """Long functions of a module that adds no argument are left unread, which halves the memory: they give UNKNOWN."""
+def _shorten(body: list[ast.stmt], lines: list[str]) -> None:
+    """Long functions that deal with no parser are left unread, which halves the memory: they give UNKNOWN."""
     for node in body:
         if isinstance(node, ast.ClassDef):
-            _shorten(node.body)
+            _shorten(node.body, lines)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            if (node.end_lineno or 0) - node.lineno > LONG:
+            said = lines[node.lineno - 1 : node.end_lineno]
+            if len(said) > LONG and not any(map(PARSES.search, said)):
                 node.body = [ast.Return(ast.Name("function too long to be followed", ast.Load()))]
 
 
