@@ -140,6 +140,20 @@ def test_sizes_that_heads_cannot_be_divided_by_are_refused_as_the_engine_does() 
     assert document("Qwen/Qwen2.5-7B-Instruct", "--gpus", "8xH100")["setting"]["tp"] == 7
 
 
+@pytest.mark.skipif(HAS_GPU, reason="this host has GPUs of its own")
+def test_parallel_sizes_without_gpus_are_kept() -> None:
+    found = document("Qwen/Qwen3-32B", "--tp", "4", "--pp", "2")
+    assert (found["setting"]["tp"], found["setting"]["pp"]) == (4, 2)
+    assert {s["count"] for s in found["sets"]} == {8}
+
+
+@pytest.mark.skipif(HAS_GPU, reason="this host has GPUs of its own")
+def test_every_set_that_is_named_can_be_given() -> None:
+    for one in document("Qwen/Qwen3-32B")["sets"]:
+        again = document("Qwen/Qwen3-32B", "--gpus", one["gpus"])
+        assert (again["verdict"], again["gpus"][0]["name"]) == ("fits", one["name"])
+
+
 def test_a_hub_id_is_found_by_its_name_with_a_suffix() -> None:
     found = document("RedHatAI/Qwen2.5-72B-Instruct-quantized.w4a16", "--gpus", "H100")
     assert found["model"]["id"] == "Qwen/Qwen2.5-72B-Instruct"

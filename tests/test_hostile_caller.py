@@ -116,17 +116,18 @@ def test_a_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
         (["--rules", ""], "--rules: the value is empty"),
         (["--output", "json=-"], "--output -: give a file"),
         (["--record", "-"], "--record -: give a file"),
-        (["--output", "json=/tmp/x", "--output", "text=/tmp/../tmp/x"], "this file is written already"),
-        (["--output", "json=/tmp/x", "--record", "/tmp/x"], "this file is written already"),
+        (["--output", "json=TMP/x", "--output", "text=TMP/../TMP_NAME/x"], "this file is written already"),
+        (["--output", "json=TMP/x", "--record", "TMP/x"], "this file is written already"),
         (["--replay", "x", "--model", "y"], "--model and --replay exclude each other"),
         (["--replay", "x", "--python", "y"], "--python and --replay exclude each other"),
-        (["--replay", "x", "--", "vllm"], "launch command that was recorded"),
+        (["--replay", "TMP/none", "--", "vllm"], "No such file or directory"),
         (["vllm", "--only", "shm", "--", "serve"], "unexpected argument 'vllm'"),
         (["--python", "/etc/passwd/x"], "--python /etc/passwd/x: Not a directory"),
         (["--python", "no-such-python"], "no such program on PATH"),
     ],
 )
-def test_options_that_cannot_mean_what_was_meant_are_one_line(words: list[str], says: str) -> None:
+def test_options_that_cannot_mean_what_was_meant_are_one_line(words: list[str], says: str, tmp_path: Path) -> None:
+    words = [w.replace("TMP_NAME", tmp_path.name).replace("TMP", str(tmp_path)) for w in words]
     done = subprocess.run(
         [sys.executable, "-m", "ds_doctor", "run", *words], capture_output=True, text=True, timeout=60
     )

@@ -25,6 +25,8 @@ _OTHER_DEVICES = ("/dev/kfd", "/dev/davinci", "/dev/accel")
 SERVER_PORTS = {"vllm": 8000, "sglang": 30000}
 # nvidia-container-runtime's own words for none: https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html
 _NO_DEVICES = ("", "none", "void")
+# Objects of Kubernetes' own, to whose pods no operator adds volumes; KServe adds one at /mnt/models.
+PLAIN = ("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
 # Objects whose pods are one engine together, over Ray or another launcher.
 _TOGETHER = (
     "LeaderWorkerSet",
@@ -82,7 +84,7 @@ def asked(launch: Launch, container: Container) -> Asked:
             return Asked(way=by, count=given[-1].count if by == "nvidia.com/gpu" else None)
         named = {d for g in given for d in g.devices}
         counts = [g.count for g in given if g.count is not None and not g.devices]
-        if named and not any(d.startswith("MIG") for d in named):
+        if named and not any(d.startswith("MIG") or "$" in d or "%" in d for d in named):
             return Asked(way=by, count=len(named) + sum(counts))
         if counts and not named:
             return Asked(way=by, count=None if 0 in counts else max(counts))

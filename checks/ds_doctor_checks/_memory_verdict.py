@@ -7,7 +7,7 @@ from typing import Any
 
 from ds_doctor.api import Findings, found, not_applicable, undecided
 
-from ._memory import Planned, gpus_needed, lighter, numbers_of, offload, planned, suggestions
+from ._memory import STEP, Planned, gpus_needed, lighter, numbers_of, offload, planned, suggestions
 from ._memory_ask import AUTO, Ask
 from ._memory_live import GIB, Room, gib, held_by
 from ._memory_model import Known
@@ -93,6 +93,9 @@ def _data(p: Planned) -> dict[str, Any]:
 
 
 def _advice(p: Planned, visible: int, for_weights: bool = False) -> dict[str, Any]:
-    needed = gpus_needed(p)
-    data = {"suggest": suggestions(p, visible, for_weights), "gpus_needed": [] if needed is None else needed}
+    helps, needed = suggestions(p, visible, for_weights), gpus_needed(p)
+    there = needed is not None and needed <= visible  # a suggestion says so already
+    data: dict[str, Any] = {"suggest": helps, "gpus_needed": [] if needed is None or there else needed}
+    if p.plan.longest.low < STEP:
+        data["longest_low_shown"] = data["longest_low"] = []
     return {**data, "offload": offload(p), "lighter": lighter(p)} if for_weights else data

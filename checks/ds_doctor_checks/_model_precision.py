@@ -127,10 +127,18 @@ def backend(case: Case) -> str | None:
     return named if isinstance(named, str) else None
 
 
+def unread(case: Case) -> str | None:
+    """The engine's release, where a backend is named and its source was not read for that release."""
+    table_of = table("attention")[case.engine]
+    if backend(case) not in table_of["backend"] or case.version is None:
+        return None
+    return None if ".".join(case.version.split(".")[:2]) in table_of["releases"] else case.version
+
+
 def _attention(case: Case, shape: Shape | None, cc: tuple[int, int], gpu: str) -> Iterator[Fault]:
     named = backend(case)
     row = table("attention")[case.engine]["backend"].get(named)
-    if row is None or (shape is not None and str(shape.model_type).startswith("deepseek_v4")):
+    if row is None or unread(case) or (shape is not None and str(shape.model_type).startswith("deepseek_v4")):
         return
     majors = row.get("majors")
     if cc[0] * 10 + cc[1] >= row.get("least", 0) and (majors is None or cc[0] in majors):
@@ -141,8 +149,6 @@ def _attention(case: Case, shape: Shape | None, cc: tuple[int, int], gpu: str) -
         "['compute capability not supported']"
         if case.engine == "vllm"
         else "FlashAttention v3 Backend requires SM>=80 and SM<=90."
-        if named == "fa3"
-        else "TRTLLM MHA backend is only supported on Hopper (SM90), Blackwell (SM100) and (SM120) GPUs."
     )
     data = {"backend": named, "wants": wants, "gpu": gpu, "cc": f"{cc[0]}.{cc[1]}", "message": message}
     yield Fault("launch-attention-gpu", gpu, data)
@@ -154,6 +160,7 @@ def attention_of_model(case: Case, shape: Shape) -> Iterator[Fault]:
     wants = table("attention")[case.engine]["backend"].get(named, {}).get("mla")
     if (
         wants is None
+        or unread(case)
         or wants == shape.mla
         or str(shape.model_type).startswith("deepseek_v4")
         or shape.model_type is None

@@ -184,6 +184,14 @@ def _compilation(c: dict[str, Any]) -> Iterator[str]:
         yield f"All encoder_cudagraph_token_budgets must be positive, got {c['encoder_cudagraph_token_budgets']}"
 
 
+def _eplb(c: dict[str, Any]) -> Iterator[str]:
+    if c.get("communicator") == "torch_nccl" and _on(c.get("use_async", True)):
+        yield (
+            "torch_nccl communicator is incompatible with async EPLB due to NCCL multi-stream conflicts. "
+            "Use 'torch_gloo' or 'nixl' instead, or leave communicator unset to auto-detect."
+        )
+
+
 def _on(value: Any) -> bool:
     """A boolean as pydantic reads it."""
     return value.lower() in ("1", "on", "t", "true", "y", "yes") if isinstance(value, str) else bool(value)
@@ -202,5 +210,6 @@ _OWN: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
     "ECTransferConfig": _ec_transfer,
     "EncoderCacheManagerConfig": _ec_manager,
     "EngramConfig": _engram,
+    "EPLBConfig": _eplb,
     "CompilationConfig": _compilation,
 }

@@ -41,7 +41,7 @@ def _launch(v: View) -> Refusals:
     rank, local = v.data_parallel_rank, v.data_parallel_size_local
     inferred = v.nnodes > 1 and v.data_parallel_size > 1 and external
     outside = external or rank is not None
-    if (v.enable_fault_tolerance or v.given("fault_tolerance_config")) and not outside:
+    if v.enable_fault_tolerance and not outside:
         said = (
             "Fault tolerance requires external load balancer mode (--data-parallel-external-lb or "
             "--data-parallel-rank). Internal LB mode is not supported."
@@ -113,7 +113,7 @@ def _local_size(v: View) -> int:
         return int(v.data_parallel_size_local)
     if v.nnodes > 1:
         within = v.pipeline_parallel_size * v.tensor_parallel_size * v.prefill_context_parallel_size
-        return max(v.data_parallel_size * within // v.nnodes // within, 1)
+        return max(int(v.data_parallel_size) * int(within) // int(v.nnodes) // int(within), 1)
     return int(v.data_parallel_size)
 
 
@@ -163,12 +163,21 @@ def _validated(v: View) -> Refusals:
     name = "ParallelConfig"
     outside = bool(v.data_parallel_external_lb) or v.data_parallel_rank is not None
     size, local = v.data_parallel_size, _local_size(v)
+    known_local = v.data_parallel_size_local is not None or v.nnodes > 1
+    hybrid = v.data_parallel_hybrid_lb or (v.data_parallel_start_rank is not None and not v.headless)
+    switched = not outside and known_local and hybrid and local == 1  # such a hybrid becomes an external one
     if local > size:
         said = f"data_parallel_size_local ({local}) must be <= data_parallel_size ({size})"
         yield value_error("local-size", name, said, "data_parallel_size_local", "data_parallel_size")
-    if size <= 1 and outside:
+    if size <= 1 and (outside or switched):
         said = "data_parallel_external_lb can only be set when data_parallel_size > 1"
-        about = "data_parallel_rank" if v.data_parallel_rank is not None else "data_parallel_external_lb"
+        modes = (
+            "data_parallel_rank",
+            "data_parallel_external_lb",
+            "data_parallel_hybrid_lb",
+            "data_parallel_start_rank",
+        )
+        about = next((d for d in modes if v.made.values.get(d) not in (None, False)), modes[1])
         yield value_error("external-size", name, said, about, "data_parallel_size")
     nodes, binds = v.numa_bind_nodes, v.numa_bind_cpus
     if not v.numa_bind and (nodes is not None or binds is not None):
@@ -209,5 +218,5 @@ def _validated(v: View) -> Refusals:
             "dbo_decode_token_threshold and dbo_prefill_token_threshold must be at least the number of "
             f"microbatches ({batches})."
         )
-        about = [d for d in ("dbo_decode_token_threshold", "dbo_prefill_token_threshold", "ubatch_size") if v.given(d)]
-        yield value_error("dbo-threshold", name, said, *about)
+        given = [d for d in ("dbo_decode_token_threshold", "dbo_prefill_token_threshold", "ubatch_size") if v.given(d)]
+        yield value_error("dbo-threshold", name, said, *given)

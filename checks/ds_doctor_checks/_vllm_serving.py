@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from ._data import table
 from ._flag_table import bundled
 from ._vllm_view import Refusals, View, no
-
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 def serving(v: View) -> Refusals:
@@ -66,14 +65,14 @@ def _logs_and_tools(v: View) -> Refusals:
 
 
 def _effort(v: View) -> Refusals:
-    efforts = v.reasoning_effort_map
+    efforts, known = v.reasoning_effort_map, table("vllm_configs")["efforts"]
     if efforts is None:
         return
     if not isinstance(efforts, dict) or not all(isinstance(e, str) for e in efforts.values()):
         said = "Error: --reasoning-effort-map must be a JSON object mapping reasoning efforts to strings."
         yield no("effort-map", said, "reasoning_effort_map")
-    elif unknown := sorted(set(efforts) - set(EFFORTS)):
-        said = f"Error: --reasoning-effort-map has unknown efforts {unknown}; keys must be one of {list(EFFORTS)}."
+    elif unknown := sorted(set(efforts) - set(known)):
+        said = f"Error: --reasoning-effort-map has unknown efforts {unknown}; keys must be one of {known}."
         yield no("effort-map", said, "reasoning_effort_map")
 
 

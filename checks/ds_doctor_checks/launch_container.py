@@ -106,6 +106,8 @@ def the_port_is_published(launch: Launch, deployment: Deployment | None) -> Find
     ports = [p for p in container.ports if p.protocol == "tcp"]
     if port is None or any(p.inside[0] <= port <= p.inside[1] for p in ports):
         return
+    if container.ports_unread:
+        raise Undecided("launch-words-open", words=list(container.ports_unread))
     if ports:
         pairs = [f"{_shown(p.published) if p.published else '*'}:{_shown(p.inside)}" for p in ports]
         first = ports[0].published
@@ -119,7 +121,7 @@ def _shown(pair: tuple[int, int]) -> str:
 
 
 @check("launch-model-not-mounted")
-def the_model_is_in_the_container(launch: Launch) -> Findings:
+def the_model_is_in_the_container(launch: Launch, deployment: Deployment | None) -> Findings:
     from . import _launch_inputs as inputs
 
     container = inputs.container_of(launch)
@@ -132,6 +134,8 @@ def the_model_is_in_the_container(launch: Launch) -> Findings:
         raise Undecided("launch-image-may-hold", path=model, image=container.image or "?")
     if inputs.in_shell(launch):
         raise Undecided("launch-script-may-fetch", path=model)
+    if deployment is not None and deployment.pod is not None and deployment.pod.resource not in inputs.PLAIN:
+        raise Undecided("launch-operator-may-mount", path=model, resource=deployment.pod.resource)
     yield found("launch-model-not-mounted", path=model, image=container.image)
 
 

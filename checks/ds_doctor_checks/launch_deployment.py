@@ -52,6 +52,13 @@ def the_pod_asks_for_gpus(deployment: Deployment, launch: Launch) -> Findings:
         yield found("launch-pod-gpus-unequal", name=pod.gpu_resource, request=pod.gpu_request, limit=limit)
 
 
+@check("launch-manifest-not-text")
+def texts_of_the_manifest_are_texts(deployment: Deployment) -> Findings:
+    pod = _pod(deployment)
+    if pod.not_text:
+        yield found("launch-manifest-not-text", container=pod.container or "?", words=list(pod.not_text))
+
+
 @check("launch-pod-shm-on-disk", "launch-pod-shm-unlimited")
 def the_pods_shared_memory_is_memory(deployment: Deployment) -> Findings:
     shm = _pod(deployment).shm
@@ -175,7 +182,7 @@ def no_secret_stands_in_the_file(deployment: Deployment, launch: Launch) -> Find
         raise NotApplicable("launch-not-by", by="Kubernetes, Compose, systemd")
     names = launch.container.secrets_given if launch.container is not None else ()
     if deployment.unit is not None:
-        names = tuple(n for n, v in launch.environment.items() if v == "<hidden>")
+        names += tuple(s.text for s in deployment.unit.slips if s.kind == "secret")
     if names:
         yield found("launch-secret-in-file", names=list(names), file=deployment.source, kind=deployment.kind)
 
@@ -243,6 +250,8 @@ def the_unit_sees_the_gpus(deployment: Deployment, launch: Launch) -> Findings:
 @check("launch-unit-environment", "launch-unit-variable-literal")
 def the_units_variables_are_as_written(deployment: Deployment) -> Findings:
     for slip in _unit(deployment).slips:
+        if slip.kind == "secret":
+            continue
         rule = "launch-unit-variable-literal" if slip.kind == "literal" else "launch-unit-environment"
         yield found(rule, on=slip.text.partition(" ")[0], text=slip.text)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ds_doctor.api import Finding, Findings, NotApplicable, Undecided, check, found
+from ds_doctor.api import Finding, Findings, NotApplicable, Undecided, check, found, undecided
 from ds_doctor.probes.engine_flags import EngineFlags
 from ds_doctor.probes.engine_models import EngineModels
 from ds_doctor.probes.environment import Environment
@@ -142,6 +142,8 @@ def the_checkpoint_takes_what_is_asked(
     shape = _model.shape(case, model)
     yield from _told(_model_precision.faults(case, shape, engine))
     yield from _told(_model_precision.attention_of_model(case, shape))
+    if version := _model_precision.unread(case):
+        yield undecided("launch-attention-model", "launch-attention-unread", engine=case.engine, version=version)
 
 
 @check("launch-quantisation-gpu", "launch-bfloat16-gpu", "launch-sglang-gpu", "launch-attention-gpu")
@@ -162,6 +164,8 @@ def the_gpus_take_what_is_asked(
     except Undecided:  # what the command itself asks is judged without the model
         shape = None
     yield from _told(_model_precision.of_gpus(case, shape, gpus))
+    if version := _model_precision.unread(case):
+        yield undecided("launch-attention-gpu", "launch-attention-unread", engine=case.engine, version=version)
 
 
 @check("launch-kernels-missing", "launch-kernels-doubtful", "launch-kernels-ptx-only")

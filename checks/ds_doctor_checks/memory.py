@@ -148,7 +148,7 @@ def the_host_has_memory_for_what_stays_there(
     least, need = sum(p.least for p in parts), sum(p.gib for p in parts)
     data = {
         "need_gib": round(need, 1),
-        "parts": ", ".join(f"{p.what} {p.gib:.1f} GiB" for p in parts),
+        "parts": ", ".join(f"{p.what} {round(p.gib, 1):g} GiB" for p in parts),
         "total_gib": round(room.total_gib, 1),
         "where": room.where,
         "free_gib": round(room.free_gib, 1),

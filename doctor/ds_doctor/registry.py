@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -144,6 +145,16 @@ def load_plugin(name: str, target: str) -> Plugin:
     checks = tuple(c for m in modules for c in checks_in(m, name))
     file = package.__file__ or ""
     return Plugin(name, checks, os.path.dirname(file))
+
+
+def warm(plugins: Iterable[Plugin]) -> None:
+    """Import what the checks of a launch command import when they run, while the probes wait for other processes: a package's
+    AHEAD names those modules. What cannot be imported is left to the check that wants it."""
+    for plugin in plugins:
+        package = plugin.checks[0].judge.__module__.rpartition(".")[0] if plugin.checks else ""
+        for name in getattr(sys.modules.get(package), "AHEAD", ()):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(f"{package}.{name}")
 
 
 def _modules_of(package: types.ModuleType) -> list[str]:

@@ -20,8 +20,10 @@ _begun: list[Gathering] = []
 def start(words: list[str]) -> None:
     """Ask NVML if the words look like a live run of everything. A wrong guess costs a short-lived child and nothing else."""
     options = ("--root", "--replay", "--only", "--help", "-h", "--timeout")
+    ours = words[: words.index("--")] if "--" in words else words
     # A command's own LD_LIBRARY_PATH decides which NVML it meets.
-    if words[:1] == ["run"] and not any(w.startswith((*options, "LD_")) for w in words):
+    loader = any(w.startswith("LD_") for w in words)
+    if words[:1] == ["run"] and not loader and not any(w.startswith(options) for w in ours):
         gathering = Gathering(Host(), time.monotonic() + ENOUGH_S)
         # Whose Python.h and CUDA_HOME count is known only where nothing else was asked for.
         plain = not any(w.startswith(("--python", "--model", "-f", "--file")) or w == "--" for w in words)

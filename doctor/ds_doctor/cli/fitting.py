@@ -78,12 +78,13 @@ def fit(r: Request) -> int:
     a = model.architecture
     found: list[planning.Found] = []
     if not cards:
-        found = list(planning.sets(model, setting, concurrency))
+        told = any(x is not None for x in (r.tp, r.pp, r.dp))
+        found = list(planning.sets(model, setting, concurrency, as_given=told))
         if found:
             least = min(found, key=lambda f: (f.count * f.card.total, f.count))
             cards = (least.card,) * least.count
         else:
-            cards = (gpus.card("H200"),) * 8
+            cards = (gpus.card("H200"),) * (setting.ranks if told else 8)
     setting = _ranks(r, setting, model, cards, notes)
     setting = msgspec.structs.replace(setting, capability=cards[0].capability)
     if (r.max_len or "").lower() in ("auto", "-1"):

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from .. import __version__, catalogue, compiled, engine, snapshot
+from .. import __version__, catalogue, compiled, engine, registry, snapshot
 from ..combine import combine
 from ..model import Lang, Outcome
 from ..probes.python_env import Packages
@@ -49,7 +49,9 @@ def run(options: Options) -> int:
     named = options.python is not None and kept is None and options.root is None
     facts += [f for f in (*host_words.ALWAYS, *([Packages] if named else [])) if f not in facts]
     if kept is None:
-        gathered = gather_all(options, asked, facts, deadline, lang)
+        command = any(a.launch is not None or a.command for a in asked)
+        meanwhile = (lambda: registry.warm(doctor.plugins)) if command else None
+        gathered = gather_all(options, asked, facts, deadline, lang, meanwhile)
     else:
         gathered = [replay(options, kept, a, facts, i) for i, a in enumerate(asked)]
     outcomes = gathered[0]

@@ -111,9 +111,15 @@ def gather(options: Options, asked: Asked, facts: list[type], deadline: float, l
 
 
 def gather_all(
-    options: Options, asked: list[Asked], facts: list[type], deadline: float, lang: Lang
+    options: Options,
+    asked: list[Asked],
+    facts: list[type],
+    deadline: float,
+    lang: Lang,
+    meanwhile: Callable[[], None] | None = None,
 ) -> list[dict[type, Outcome]]:
-    """The facts for each service: those of the first, and of every other one those again that may differ from them."""
+    """The facts for each service: those of the first, and of every other one those again that may differ from them.
+    `meanwhile` is done while probes wait for other processes."""
     from .progress import Progress
 
     host = _host(options, asked[0])
@@ -123,6 +129,8 @@ def gather_all(
     if options.root is None and _loader(host) == _loader(Host(env=os.environ)):
         ahead.join(gathering)
     gathering.want(facts)
+    if meanwhile is not None:
+        meanwhile()
     with Progress(lang) as progress:
         got = [gathering.collect(progress.waiting)]
         for one in asked[1:]:

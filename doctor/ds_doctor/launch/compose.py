@@ -220,6 +220,7 @@ def _changed(container: Container, file: _File, name: str, given: dict[str, Any]
     import msgspec
 
     asked = [*container.asked_gpus, *_gpus(file, given)]
+    ports, unread = _ports(file, given)
     files = [file.text(v.get("path")) if isinstance(v, dict) else file.text(v) for v in _list(given.get("env_file"))]
     size = given.get("shm_size")
     shm = container.shm_size
@@ -231,8 +232,9 @@ def _changed(container: Container, file: _File, name: str, given: dict[str, Any]
         name=container.name or name,
         shm_size=shm,
         asked_gpus=tuple(asked),
-        gpus=next((g.devices for g in reversed(asked) if g.devices), None),
-        ports=tuple(_ports(file, given)),
+        gpus=docker.named_gpus(asked),
+        ports=tuple(ports),
+        ports_unread=tuple(unread),
         ulimits=_ulimits(file, given),
         env_files=tuple(f for f in files if f),
     )
@@ -313,8 +315,10 @@ def _named(file: _File, mount: Mount) -> Mount:
     return mount
 
 
-def _ports(file: _File, given: dict[str, Any]) -> list[Port]:
-    got = []
+def _ports(file: _File, given: dict[str, Any]) -> tuple[list[Port], list[str]]:
+    """(the ports, those that are not understood)."""
+    got: list[Port] = []
+    unread: list[str] = []
     for value in items(given.get("ports")):
         if isinstance(value, dict):
             inside, outside = file.whole(value.get("target")), file.text(value.get("published"))
@@ -324,11 +328,16 @@ def _ports(file: _File, given: dict[str, Any]) -> list[Port]:
                 address = file.text(value.get("host_ip"))
                 protocol = file.text(value.get("protocol")) or "tcp"
                 got.append(Port(inside=(inside, inside), published=published, address=address, protocol=protocol))
+            else:
+                unread.append(file.text(value.get("target")) or "?")
         else:
-            port = docker.port(file.text(value) or "")
+            said = file.text(value) or ""
+            port = docker.port(said)
             if port is not None:
                 got.append(port)
-    return got
+            else:
+                unread.append(said)
+    return got, unread
 
 
 def _ulimits(file: _File, given: dict[str, Any]) -> dict[str, Ulimit]:

@@ -148,7 +148,7 @@ def container(said: Said, image: str | None, running: bool = False) -> Container
     elif size and bytes_of(size) is None:
         shm_mount = "?"
     gpus = asked_gpus(said)
-    named = next((g.devices for g in reversed(gpus) if g.devices), None)
+    named = named_gpus(gpus)
     return Container(
         program=said.program,
         image=None if running else image,
@@ -173,6 +173,7 @@ def container(said: Said, image: str | None, running: bool = False) -> Container
         running=running,
         publish_all=said.flag("--publish-all"),
         ports=tuple(p for v in said.all("--publish") if (p := port(v)) is not None),
+        ports_unread=tuple(v for v in said.all("--publish") if port(v) is None),
         mounts=tuple(said.mounts),
         ulimits=ulimits(said.all("--ulimit")),
         cap_add=_caps(said.all("--cap-add")),
@@ -185,9 +186,27 @@ def container(said: Said, image: str | None, running: bool = False) -> Container
     )
 
 
+def named_gpus(asked: Sequence[Gpus]) -> tuple[str, ...] | None:
+    """The devices that are named, where their names are not filled in later ($X, systemd's %i)."""
+    last = next((g.devices for g in reversed(asked) if g.devices), None)
+    return None if last is None or any(c in d for d in last for c in "$%") else last
+
+
+# What documentation writes where a secret belongs.
+_PLACEHOLDER = re.compile(
+    r"<.*>|\*+|x{3,}.*|hf_x{3,}.*|\.{3,}|(?:my|your|insert|replace|change|put|add|enter)[-_ ].*|(?:changeme|todo|none|null|dummy|empty|token|secret)",
+    re.IGNORECASE,
+)
+
+
 def secrets(environment: Mapping[str, str]) -> tuple[str, ...]:
     """The variables whose secret is given in plain text."""
-    return tuple(n for n, v in environment.items() if is_secret(n) and len(v) > 3 and not OPEN.search(v))
+    return tuple(n for n, v in environment.items() if is_secret(n) and is_given(v))
+
+
+def is_given(value: str) -> bool:
+    """Whether a secret's value is one, and not where it comes from or what stands for it."""
+    return len(value) > 3 and not OPEN.search(value) and not _PLACEHOLDER.fullmatch(value.strip())
 
 
 def _caps(values: Sequence[str]) -> tuple[str, ...]:

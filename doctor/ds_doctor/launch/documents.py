@@ -31,7 +31,12 @@ class Plain(str):
         return not self[:1].isspace() and self.lower().lstrip("+-") not in ("nan", "inf", "infinity")
 
     def is_bool(self) -> bool:
-        return self in ("true", "false", "True", "False", "TRUE", "FALSE")
+        """As Kubernetes and Compose read YAML (1.1, where yes and on are true)."""
+        return self.lower() in ("true", "false", "yes", "no", "on", "off") and self in (
+            self.lower(),
+            self.upper(),
+            self.title(),
+        )
 
 
 class Map(dict[str, Any]):
@@ -69,6 +74,8 @@ def documents(text: str) -> list[Any]:
         mark = getattr(e, "problem_mark", None)
         what = getattr(e, "problem", None) or str(e).splitlines()[0]
         context = getattr(e, "context", None)
+        if "nesting depth" in str(what):
+            raise Problem("launch-file-too-deep", limit=DEEP) from None
         said = f"{context}: {what}" if context and "while" in str(context) else str(what)
         raise Problem("launch-file-not-yaml", line=mark.line + 1 if mark else 1, error=said[:160]) from None
     except RecursionError:

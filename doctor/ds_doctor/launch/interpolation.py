@@ -57,7 +57,7 @@ def _filled(name: str, operator: str | None, inner: str, raw: str, known: Mappin
     if given:
         return value or ""
     if operator[-1] == "?":
-        return raw
+        return f"${{{name}}}"  # without the words for its absence, whose blanks would part it
     return _inner(inner, known, deep)
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from .command import Found, launch_of
 from .docker import clean_target, secrets
 from .documents import Plain, mapping, maps, text, texts, whole, yes
 from .interpolation import pod as interpolated
 from .quantity import amount, quantity
 from .structs import Container, Deployment, Gpus, Mount, Pod, PodProbe, Port, Service
+from .variables import HIDDEN, is_secret
 from .wrappers import unwrap
 
 DEEP = 12  # from a resource down to its pod's spec
@@ -82,13 +85,13 @@ def _service(
     name = text(meta.get("name")) or text(meta.get("generateName")) or "?"
     inside = text(given.get("name")) or "model"
     found = Found({})
-    literal, inherited = _variables(given, found)
+    literal, inherited, not_text = _variables(given)
     command = [interpolated(t, literal) for t in texts(given.get("command"))]
     args = [interpolated(t, literal) for t in texts(given.get("args"))]
     for field in ("command", "args"):
         odd = next((v for v in given.get(field) or () if isinstance(v, Plain) and (v.is_number() or v.is_bool())), None)
         if isinstance(given.get(field), list) and odd is not None:
-            found.miss("launch-manifest-no-text", field=field, value=str(odd))
+            not_text.append(f"{field}: {odd}")
     container = _container(spec, given, literal, inherited, command)
     found.container, found.environment, found.known = container, dict(literal), dict(literal)
     found.folder = container.workdir
@@ -110,15 +113,18 @@ def _service(
             name=name,
             source=source,
             where=where,
-            pod=_pod(kind, meta, spec, around, given, container, literal),
+            pod=msgspec.structs.replace(
+                _pod(kind, meta, spec, around, given, container, literal), not_text=tuple(not_text)
+            ),
         ),
     )
 
 
-def _variables(given: dict[str, Any], found: Found) -> tuple[dict[str, str], list[str]]:
-    """(variables with their values, names whose values come from elsewhere)."""
+def _variables(given: dict[str, Any]) -> tuple[dict[str, str], list[str], list[str]]:
+    """(variables with their values, names whose values come from elsewhere, what is no text where text belongs)."""
     literal: dict[str, str] = {}
     inherited: list[str] = []
+    not_text: list[str] = []
     for one in maps(given.get("env")):
         name, value = text(one.get("name")), one.get("value")
         if name is None:
@@ -127,9 +133,9 @@ def _variables(given: dict[str, Any], found: Found) -> tuple[dict[str, str], lis
             inherited.append(name)
         else:
             if isinstance(value, Plain) and (value.is_number() or value.is_bool()):
-                found.miss("launch-manifest-no-text", field=f"env {name}", value=str(value))
+                not_text.append(f"env {name}: {HIDDEN if is_secret(name) else value}")
             literal[name] = interpolated(text(value) or "", literal)
-    return literal, inherited
+    return literal, inherited, not_text
 
 
 # -- the container -------------------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     (None: all, so many, or none were asked for), `asked_gpus`: each way in which they are asked for. `shm_mount`: what is
     mounted over /dev/shm, `tmpfs` (`shm_size` is then its size) or the source of a volume; `?` where a size was given that
     is none. `running`: the command is executed in a container that exists (`exec`), whose settings are not seen here.
-    `env_files` are not read; `env_inherited` are names whose values come from outside.
+    `ports_unread`: published ones that are not understood. `env_files` are not read; `env_inherited` are names whose values come from outside.
     """
 
     program: str
@@ -92,6 +92,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     running: bool = False
     publish_all: bool = False
     ports: tuple[Port, ...] = ()
+    ports_unread: tuple[str, ...] = ()
     mounts: tuple[Mount, ...] = ()
     ulimits: dict[str, Ulimit] = {}
     cap_add: tuple[str, ...] = ()
@@ -156,7 +157,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `gpu_resource`: the resource of which GPUs are asked (nvidia.com/gpu, nvidia.com/mig-1g.10gb ...), `gpu_limit` and
     `gpu_request` how many. `shm`: the volume mounted over /dev/shm. `tokens`: the variables whose secret stands in the
-    manifest. `claims`: resource claims (DRA), another way to GPUs.
+    manifest. `claims`: resource claims (DRA), another way to GPUs. `not_text`: numbers and truth values where Kubernetes
+    takes texts only.
     """
 
     resource: str
@@ -189,6 +191,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     claims: tuple[str, ...] = ()
     init_containers: tuple[str, ...] = ()
     group_size: int | None = None
+    not_text: tuple[str, ...] = ()
 
 
 class Compose(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -209,7 +212,8 @@ class Compose(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Slip(msgspec.Struct, frozen=True, kw_only=True):
     """One word of Environment= that is not what it looks like. `kind`: ignored (no assignment), swallowed (a second
-    assignment became part of the first one's value), literal ($X is not filled in). `text` carries no secret."""
+    assignment became part of the first one's value), literal ($X is not filled in), secret (one in plain text). `text`
+    carries no secret."""
 
     kind: str
     text: str

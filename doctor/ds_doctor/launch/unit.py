@@ -6,6 +6,7 @@ import re
 import shlex
 
 from .command import Found, launch_of
+from .docker import is_given
 from .problem import Problem
 from .quantity import seconds
 from .structs import Deployment, Service, Slip, Unit
@@ -130,6 +131,8 @@ def _assigned(words: list[str], found: Found) -> list[Slip]:
             slips.append(Slip(kind="literal", text=variable))
             continue
         found.environment[variable] = setting
+        if secret and is_given(setting):
+            slips.append(Slip(kind="secret", text=variable))
         second = re.search(r"\s([A-Z][A-Z0-9_]{2,})=", setting)
         if second:
             slips.append(Slip(kind="swallowed", text=f"{variable} {second[1]}"))

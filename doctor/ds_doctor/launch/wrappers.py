@@ -294,6 +294,11 @@ def _kubectl(found: Found, name: str) -> None:
         found.miss("launch-started-elsewhere", program=f"{name} exec")
 
 
+def _ssh(found: Found, name: str) -> None:
+    # What it would start there is another machine's business, whatever this one is like.
+    found.miss("launch-started-elsewhere", program=name)
+
+
 def _shell(found: Found, _: str) -> None:
     """`-c 'script'`: the engine's command in it, with what the commands in front of it set."""
     script, rest = _script_of(found.argv[1:])
@@ -367,6 +372,7 @@ _STEPS: dict[str, Callable[[Found, str], None]] = {
     "mpirun": _mpi,
     "mpiexec": _mpi,
     "ray": _ray,
+    "ssh": _ssh,
     "kubectl": _kubectl,
     "uvx": _uvx,
     "apptainer": _image_runner,

@@ -217,8 +217,8 @@ def _tried(
     )  # fmt: skip
 
 
-def sets(model: Model, s: Setting, concurrency: int | None = None) -> Iterator[Found]:
-    """Of each usual GPU the smallest number on which it fits."""
+def sets(model: Model, s: Setting, concurrency: int | None = None, as_given: bool = False) -> Iterator[Found]:
+    """Of each usual GPU the smallest number on which it fits; `as_given`: with the parallel sizes of `s` only."""
     a = model.architecture
     compressed = any(x.attention is not None and x.attention.kind == "compressed" for x in a.layers)
     for name in USUAL:
@@ -226,10 +226,12 @@ def sets(model: Model, s: Setting, concurrency: int | None = None) -> Iterator[F
         # DeepSeek V4 and V4.1: the sparse backends run on Hopper and Blackwell data-centre GPUs (vllm 0.33 v1/attention/backends/mla).
         if compressed and (one.capability is None or one.capability[0] not in (9, 10)):
             continue
-        for count in COUNTS:
-            if a.heads and a.heads % count:
+        for count in (s.ranks,) if as_given else COUNTS:
+            if a.heads and a.heads % (s.tp if as_given else count):
                 continue
-            made = msgspec.structs.replace(s, tp=count, pp=1, dp=1, capability=one.capability)
+            made = msgspec.structs.replace(s, capability=one.capability)
+            if not as_given:
+                made = msgspec.structs.replace(made, tp=count, pp=1, dp=1)
             p = model.plan(made, [one])
             if judged(model, made, p, concurrency)[0] == "fits":
                 yield Found(card=one, count=count, plan=p)

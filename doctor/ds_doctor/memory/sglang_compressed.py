@@ -49,8 +49,9 @@ def pool_bytes(
     window = _latents(PAGE) * layers + _RINGS[4] / PAGE * (4 * dim + 4 * index_dim) * 4 * owners[4]
     requests = max(1, (s.max_seqs or 256) // max(1, s.dp if s.dp_attention else 1))
     fixed = _state(owners[128], requests, _RINGS[128], 128, dim) + _state(owners[2], requests, _RINGS[2], 2, dim)
-    if s.at < _CAPPED:
-        return grown, window, _RATIO, fixed
+    told = s.swa_ratio if s.swa_ratio != Setting().swa_ratio else None  # --swa-full-tokens-ratio
+    if told is not None or s.at < _CAPPED:
+        return grown, window, _RATIO if told is None else told, fixed
     size = max((x.attention.window for x in a.layers if x.attention is not None), default=128)
     held = (size + _EVICTION + 2 * PAGE) * requests + 2 * batched + PAGE + 4 * requests * (size + PAGE)
     return grown, window, 0.0, fixed + int(held * window)

@@ -57,6 +57,9 @@ def weights(
         if 0.2 < factor < 5:  # else the size is not this model's
             sized = [(p, int(size * factor)) for p, size in sized]
             source = "size"
+    padding = _padding(a, s)
+    if padding != 1.0:
+        sized = [(p, int(size * padding) if p.role == "experts" else size) for p, size in sized]
     extra = (
         [
             (Part(role="latent copies", count=p.count, layer=p.layer, split="heads"), 2 * p.count)
@@ -66,7 +69,21 @@ def weights(
         if _copies(a, s)
         else []
     )
-    return _divided(a, s, [*sized, *extra], source, sum(size for _, size in sized))
+    made = _divided(a, s, [*sized, *extra], source, sum(size for _, size in sized))
+    # Some kernels pad less.
+    return made if padding == 1.0 else msgspec.structs.replace(made, low=int(made.low / padding))
+
+
+def _padding(a: Architecture, s: Setting) -> float:
+    """MXFP4 experts are padded for the kernels when they are loaded: hidden to 256, each rank's width to 128
+    (fused_moe/oracle/mxfp4.py: mxfp4_round_up_hidden_size_and_intermediate_size; 65.97 GiB for gpt-oss-120b on an H100)."""
+    q = _quantisation(a, s)
+    feed = next((x.feed for x in a.layers if x.feed is not None and x.feed.experts), None)
+    if s.engine != "vllm" or q is None or q.method != "mxfp4" or feed is None:
+        return 1.0
+    ranks = 1 if s.ep else s.tp * s.dp
+    wide = -(-feed.expert_width // ranks)
+    return (-(-wide // 128) * 128 / (feed.expert_width / ranks)) * (-(-a.width // 256) * 256 / a.width)
 
 
 def _copies(a: Architecture, s: Setting) -> bool:

@@ -161,6 +161,9 @@ def _changes(page: _Page, doc: FitDoc) -> None:
 
 def _sets(page: _Page, doc: FitDoc) -> None:
     if not doc.sets:
+        if doc.verdict == "no" and not any(r.id == "heads" for r in doc.reasons):
+            page.add()
+            page.block("", page.said("no-sets"), 0, lead=0)
         return
     page.add()
     page.add(page.said("sets"))
