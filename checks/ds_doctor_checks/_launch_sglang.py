@@ -29,7 +29,7 @@ def _made(launch: Launch, installed: EngineFlags | None) -> Options:
         raise NotApplicable("launch-sglang-no-server")
     if made.errors:
         raise NotApplicable("launch-sglang-parser-first")
-    need_certain(made)
+    need_certain(made, numbers=True)
     return made
 
 

@@ -10,6 +10,7 @@ from ds_doctor.probes.launch import Launch
 from ._data import table
 from ._launch_refusal import Refusal
 from ._launch_view import Names, around
+from ._open_words import need_certain
 from ._options import Options, options
 from ._vllm_later import worries
 from ._vllm_refusals import refusals
@@ -25,6 +26,7 @@ def _made(launch: Launch, installed: EngineFlags | None) -> Options:
         raise NotApplicable("launch-vllm-no-server")
     if made.errors:
         raise NotApplicable("launch-vllm-parser-first")
+    need_certain(made, numbers=True)
     return made
 
 

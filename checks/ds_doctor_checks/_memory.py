@@ -63,6 +63,8 @@ def setting(ask: Ask, known: Known, rooms: tuple[Room, ...]) -> Setting:
         kv_bytes_given=ask.kv_bytes,
         prefix_caching=ask.prefix_caching,
         host_tables=ask.host_tables,
+        lora_slots=ask.loras,
+        lora_rank=ask.lora_rank or 16,
     )
 
 
@@ -212,6 +214,7 @@ def numbers_of(p: Planned) -> dict[str, Any]:
     return {
         **tokens,
         **{f"{name}_shown": f"{number:,}" for name, number in tokens.items()},
+        **{f"{name}_shown": _about(tokens[name]) for name in ("tokens", "tokens_low", "tokens_high")},
         "model": p.known.name,
         "gpu": p.room.on,
         "gpu_name": p.room.name,
@@ -229,8 +232,9 @@ def numbers_of(p: Planned) -> dict[str, Any]:
         "total_gib": gib(made.card.total),
         "free_gib": gib(p.room.free[1]),
         "budget_gib": gib(made.budget),
-        "overhead_low_gib": gib(made.activations.low + made.outside.low + made.graphs.low),
-        "overhead_high_gib": gib(made.activations.high + made.outside.high + made.graphs.high),
+        "overhead_low_gib": gib(made.activations.low + made.outside.low + made.graphs.low + made.adapters.low),
+        "overhead_high_gib": gib(made.activations.high + made.outside.high + made.graphs.high + made.adapters.high),
+        "adapters_gib": gib(made.adapters.mid),
         "kv_gib": gib(max(0, made.available.mid)),
         "kv_low_gib": gib(max(0, made.available.low)),
         "kv_high_gib": gib(max(0, made.available.high)),
@@ -246,6 +250,12 @@ def numbers_of(p: Planned) -> dict[str, Any]:
     }
 
 
+def _about(tokens: int) -> str:
+    """Three digits of it: no estimate is better."""
+    step = 10 ** max(0, len(str(tokens)) - 3)
+    return f"{round(tokens / step) * step:,}"
+
+
 def _source(p: Planned) -> str:
     """Where the sizes are from, in names that need no translation."""
     if p.known.source == "bundled":
@@ -256,8 +266,6 @@ def _source(p: Planned) -> str:
 def missed(ask: Ask) -> list[str]:
     """What takes memory on top and is not worked out: the flags that ask for it."""
     out = []
-    if ask.loras:
-        out.append("--enable-lora")
     if ask.speculative:
         out.append("--speculative-config" if ask.vllm else "--speculative-algorithm")
     return out

@@ -117,7 +117,7 @@ def split_refused(
 def architecture(config: Mapping[str, Any], name: str) -> Architecture:
     try:
         found = read.architecture(config)
-        return _without_cache(found) if config.get("model_type") in ENCODERS else found
+        return _without_cache(found) if found.model_type in ENCODERS else found
     except read.Unreadable as e:
         raise Undecided("memory-config-unreadable", model=name, why=str(e)) from None
 

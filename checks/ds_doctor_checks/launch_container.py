@@ -35,6 +35,8 @@ def the_container_gets_gpus(launch: Launch, docker: Docker | None) -> Findings:
         raise Undecided("launch-gpus-privileged")
     default = next((f.default_runtime for f in docker.files if f.default_runtime), None) if docker else None
     seen = docker is not None and bool(docker.files or docker.dockerd) and not any(f.error for f in docker.files)
+    if docker is not None and (docker.flag_runtimes or "desktop" in docker.kinds):
+        seen = False  # the default may be given by a flag, too, or in a virtual machine
     emptied = launch.environment.get("NVIDIA_VISIBLE_DEVICES") is not None
     data = {"program": container.program, "image": container.image or "?"}
     if emptied or (seen and container.program == "docker" and not (default or "").startswith("nvidia")):

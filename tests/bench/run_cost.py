@@ -3,7 +3,7 @@
     python tests/bench/run_cost.py [--runs 9] [--python PYTHON_WITH_TORCH]
 
 Prints median and range of the wall time, peak memory of the largest process, and the ratios and differences that the
-project aims at: at most 0.15 s over a bare Python that opens NVML and names each GPU; without a GPU at least three
+project aims at: at most 0.15 s over a bare Python that opens NVML and names each GPU, with a launch command, too; without a GPU at least three
 times faster than env-doctor and cuda-doctor; at most 40 MiB resident; --help at most 0.06 s over bare Python.
 """
 
@@ -27,6 +27,8 @@ try:
 except pynvml.NVMLError as e:
     print(e)
 """
+
+COMMAND = ("vllm", "serve", "Qwen/Qwen3-8B", "--max-model-len", "32768")
 
 
 class Cost:
@@ -85,6 +87,7 @@ def main() -> None:
     measure("ds-doctor --help", [*doctor, "--help"])
     measure("ds-doctor run", [*doctor, "run"])
     measure("ds-doctor run --format json", [*doctor, "run", "--format", "json"])
+    measure("ds-doctor run -- COMMAND", [*doctor, "run", "--", *COMMAND])
     if has(given.python, "torch"):
         measure("torch.utils.collect_env", [given.python, "-m", "torch.utils.collect_env"], 2)
     for name, words in (("env-doctor", ["check"]), ("cuda-doctor", ["diagnose"])):
@@ -97,6 +100,9 @@ def main() -> None:
     run, nvml, bare = costs["ds-doctor run"], costs["bare python + NVML"], costs["bare python"]
     print()
     print(f"run - (python + NVML)        {run.wall - nvml.wall:+8.3f} s    (aim: at most +0.150)")
+    command = costs["ds-doctor run -- COMMAND"]
+    print(f"run -- COMMAND - (python + NVML) {command.wall - nvml.wall:+8.3f} s (aim: at most +0.150)")
+    print(f"run -- COMMAND - run         {command.wall - run.wall:+8.3f} s")
     print(f"--help - python              {costs['ds-doctor --help'].wall - bare.wall:+8.3f} s    (aim: at most +0.060)")
     print(f"peak memory of run           {run.peak_kib / 1024:8.1f} MiB  (aim: at most 40)")
     for name, cost in costs.items():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 # What no model exceeds by far; beyond it the file is damaged or hostile, and products of such numbers mean nothing.
-LAYERS = 4096
+LAYERS = 1024
 WIDTH = 1 << 22  # hidden, intermediate, heads x head_dim
 COUNT = 1 << 17  # heads, experts
 WORDS = 1 << 26  # vocabulary
