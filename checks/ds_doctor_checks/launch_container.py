@@ -21,6 +21,15 @@ def the_launch_is_understood(launch: Launch) -> Findings:
         yield found("launch-not-understood", count=len(launch.unread))
 
 
+@check("launch-no-engine")
+def the_launch_starts_an_engine(launch: Launch) -> Findings:
+    if launch.engine is not None:
+        return
+    if launch.container is not None:
+        raise Undecided("launch-image-start-unseen", image=launch.container.image or "?")
+    yield found("launch-no-engine", program=launch.argv[0] if launch.argv else "?")
+
+
 @check("launch-container-no-gpus", "launch-container-gpus-default")
 def the_container_gets_gpus(launch: Launch, docker: Docker | None) -> Findings:
     from . import _launch_inputs as inputs

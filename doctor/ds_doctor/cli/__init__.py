@@ -50,7 +50,10 @@ def _run(words: list[str]) -> object:
         from . import ahead
 
         ahead.start(words)
-    if words == ["run"] or words[:2] == ["run", "--"]:  # what most people type needs no parser, whose import costs 20 ms
+    if words == ["run"] or words[:2] == [
+        "run",
+        "--",
+    ]:  # what most people type needs no parser, whose import costs 20 ms
         from .judge import run
         from .look import Options
 
