@@ -147,12 +147,12 @@ def load_plugin(name: str, target: str) -> Plugin:
     return Plugin(name, checks, os.path.dirname(file))
 
 
-def warm(plugins: Iterable[Plugin]) -> None:
-    """Import what the checks of a launch command import when they run, while the probes wait for other processes: a package's
-    AHEAD names those modules. What cannot be imported is left to the check that wants it."""
+def warm(plugins: Iterable[Plugin], engine: str) -> None:
+    """Import what the checks of an engine's launch command import when they run, while the probes wait for other processes: a
+    package's AHEAD names those modules by engine. What cannot be imported is left to the check that wants it."""
     for plugin in plugins:
         package = plugin.checks[0].judge.__module__.rpartition(".")[0] if plugin.checks else ""
-        for name in getattr(sys.modules.get(package), "AHEAD", ()):
+        for name in getattr(sys.modules.get(package), "AHEAD", {}).get(engine, ()):
             with contextlib.suppress(ImportError):
                 importlib.import_module(f"{package}.{name}")
 

@@ -12,6 +12,7 @@ import msgspec
 from .. import __version__, catalogue, compiled, engine, registry, snapshot
 from ..combine import combine
 from ..model import Lang, Outcome
+from ..probes.launch import asked_launch
 from ..probes.python_env import Packages
 from ..report import FORMATS, document, render
 from ..report import host as host_words
@@ -49,8 +50,12 @@ def run(options: Options) -> int:
     named = options.python is not None and kept is None and options.root is None
     facts += [f for f in (*host_words.ALWAYS, *([Packages] if named else [])) if f not in facts]
     if kept is None:
-        command = any(a.launch is not None or a.command for a in asked)
-        meanwhile = (lambda: registry.warm(doctor.plugins)) if command else None
+        engines = {name for name in (asked_launch(a).engine for a in asked) if name}
+
+        def meanwhile() -> None:
+            for name in engines:
+                registry.warm(doctor.plugins, name)
+
         gathered = gather_all(options, asked, facts, deadline, lang, meanwhile)
     else:
         gathered = [replay(options, kept, a, facts, i) for i, a in enumerate(asked)]
