@@ -9,9 +9,10 @@ import pytest
 
 from ds_doctor.probes.launch import Launch
 from ds_doctor_checks._data import table
+from ds_doctor_checks._launch_refusal import Refusal
 from ds_doctor_checks._options import Options, options
 from ds_doctor_checks._sglang_refusals import refusals, view_of
-from ds_doctor_checks._sglang_view import Refusal, model_of
+from ds_doctor_checks._sglang_view import model_of
 from support import FIXTURES
 
 H200 = (9, 0)

@@ -131,6 +131,12 @@ def test_what_is_not_bundled_is_not_guessed() -> None:
     assert len(ids()) == len(set(map(str.lower, ids()))) > 300
 
 
+def test_fp8_in_a_name_means_fp8_experts_where_they_were_fp4() -> None:
+    mixed, whole = found("deepseek-ai/DeepSeek-V4-Flash"), found("sgl-project/DeepSeek-V4-Flash-FP8")
+    size = [weights(architecture(e.config), Setting(), total=e.total).fullest / GIB for e in (mixed, whole)]
+    assert 140 < size[0] < 150 and 260 < size[1] < 285
+
+
 def test_a_suffix_alone_keeps_a_checkpoint_that_is_stored_so_already() -> None:
     assert found("deepseek-ai/DeepSeek-V3-FP8").total == found("deepseek-ai/DeepSeek-V3").total
 

@@ -48,6 +48,8 @@ def anything(kind: Any, dice: random.Random) -> Any:
         return kind(**{name: anything(hints[name], dice) for name in kind.__struct_fields__})
     if kind is type(None):
         return None
+    if kind is Any:
+        kind = dice.choice((int, str))
     return dice.choice({int: NUMBERS, float: (0.5, 2.0, 64.0), bool: (True, False), str: WORDS}[kind])
 
 

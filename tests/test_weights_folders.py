@@ -16,7 +16,7 @@ import pytest
 import weights_builder as build
 from ds_doctor import engine
 from ds_doctor.host import Asked, Host
-from ds_doctor.model import Absent, Outcome, Result
+from ds_doctor.model import Absent, Outcome, Reason, Result
 from ds_doctor.probes.model_folder import ModelFolder, model_folder
 from ds_doctor.replay import ReplayedHost, record
 from ds_doctor.rooted import RootedHost
@@ -35,7 +35,9 @@ def look(model: Any, env: dict[str, str] | None = None, command: tuple[str, ...]
 def judge(fact: ModelFolder) -> dict[str, Result]:
     checks = module_checks("weights")
     rules = {r for c in checks for r in c.rules}
-    return {r.rule: r for r in engine.judge(checks, {ModelFolder: Outcome(fact)}, doctor().catalogue, rules)}
+    nothing = {f: Outcome(None, "absent", Reason("no-command")) for f in engine.wanted(checks)}
+    facts = {**nothing, ModelFolder: Outcome(fact)}
+    return {r.rule: r for r in engine.judge(checks, facts, doctor().catalogue, rules)}
 
 
 def faults(fact: ModelFolder) -> set[str]:

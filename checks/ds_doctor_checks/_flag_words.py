@@ -104,7 +104,8 @@ def _dashed(name: str) -> str:
 
 
 def _dashes(words: list[str], origins: list[int], ways: frozenset[str]) -> tuple[list[str], list[int]]:
-    """Underscores become dashes, -O3 becomes --optimization-level 3."""
+    """Underscores become dashes, -O3 becomes --optimization-level 3, in older versions -O.mode=3 or -O.level=3."""
+    key = next((k for k in ("level", "mode") if f"optimization-{k}-dots" in ways), None)
     made: list[str] = []
     where: list[int] = []
     for i, word in enumerate(words):
@@ -117,6 +118,10 @@ def _dashes(words: list[str], origins: list[int], ways: frozenset[str]) -> tuple
             new = ["--optimization-level", word[3:] if word[2] == "=" else word[2:]]
         elif word == "-O" and words[i + 1 : i + 2] and words[i + 1] in "0123" and "optimization-level" in ways:
             new = ["--optimization-level"]
+        elif key and word.startswith("-O") and word != "-O" and word[2] != ".":
+            new = [f"-O.{key}={word[3:] if word[2] == '=' else word[2:]}"]
+        elif key and word == "-O" and words[i + 1 : i + 2] and words[i + 1] in "0123":
+            new = [f"-O.{key}"]
         else:
             new = [word]
         made += new

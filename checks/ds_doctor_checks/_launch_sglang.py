@@ -12,7 +12,7 @@ from ds_doctor.probes.model_config import ModelConfig
 from ds_doctor.probes.nvml import Nvml
 
 from ._data import table
-from ._flag_table import choose
+from ._launch_view import Names, around
 from ._open_words import need_certain
 from ._options import Options, options
 from ._sglang_later import replaced, worries
@@ -29,14 +29,8 @@ def _made(launch: Launch, installed: EngineFlags | None) -> Options:
         raise NotApplicable("launch-sglang-no-server")
     if made.errors:
         raise NotApplicable("launch-sglang-parser-first")
-    need_certain(made)
+    need_certain(made, numbers=True)
     return made
-
-
-def _environment(launch: Launch, environment: Environment | None) -> dict[str, str]:
-    """What the engine's process would see of this environment: inside a container, only what is handed in."""
-    around = {} if launch.container or environment is None else environment.variables
-    return {**around, **launch.environment}
 
 
 def _capability(launch: Launch, environment: Environment | None, nvml: Nvml | None) -> tuple[int, int] | None:
@@ -60,18 +54,6 @@ def _config(launch: Launch, model: ModelConfig | None) -> dict[str, Any] | None:
     return model.config
 
 
-class _Names:
-    """The flags of the options, as the user wrote them or as the engine's table names them first."""
-
-    def __init__(self, launch: Launch, installed: EngineFlags | None, made: Options) -> None:
-        self.made = made
-        self.names = {f.dest: f.names[0] for f in choose(launch, installed).flags.flags}
-
-    def of(self, dest: str) -> str:
-        given = self.made.of(dest)
-        return given.word if given is not None else self.names.get(dest, "--" + dest.replace("_", "-"))
-
-
 def refused(
     launch: Launch,
     installed: EngineFlags | None,
@@ -82,8 +64,8 @@ def refused(
     rule = "launch-sglang-refused"
     made = _made(launch, installed)
     capability = _capability(launch, environment, nvml)
-    view = view_of(made, _environment(launch, environment), capability, _config(launch, model))
-    names = _Names(launch, installed, made)
+    view = view_of(made, around(launch, environment), capability, _config(launch, model))
+    names = Names(launch, installed, made)
     all_of_them = refusals(view)
     if made.table.wanted not in (None, VERSION):
         if all_of_them:
@@ -113,8 +95,8 @@ def refused(
 
 def dying(launch: Launch, installed: EngineFlags | None, environment: Environment | None) -> Findings:
     made = _made(launch, installed)
-    view: View = view_of(made, _environment(launch, environment))
-    names = _Names(launch, installed, made)
+    view: View = view_of(made, around(launch, environment))
+    names = Names(launch, installed, made)
     for worry in worries(view):
         flag, words = names.of(worry.dest), table("sglang_refusals")["later"][worry.words]
         yield found("launch-sglang-dies-later", on=flag, flag=flag, value=worry.value, words=words)
@@ -124,8 +106,8 @@ def silently_replaced(
     launch: Launch, installed: EngineFlags | None, environment: Environment | None, model: ModelConfig | None
 ) -> Findings:
     made = _made(launch, installed)
-    view: View = view_of(made, _environment(launch, environment), None, _config(launch, model))
-    names = _Names(launch, installed, made)
+    view: View = view_of(made, around(launch, environment), None, _config(launch, model))
+    names = Names(launch, installed, made)
     for r in replaced(view):
         flag, words = names.of(r.dest), table("sglang_refusals")["replaced"][r.words]
         yield found("launch-sglang-replaced", on=flag, flag=flag, value=r.value, now=r.now, words=words)

@@ -8,9 +8,10 @@ from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.launch import Launch
 
 from ._data import table
-from ._launch_sglang import _environment, _Names
+from ._launch_refusal import Refusal
+from ._launch_view import Names, around
+from ._open_words import need_certain
 from ._options import Options, options
-from ._sglang_view import Refusal
 from ._vllm_later import worries
 from ._vllm_refusals import refusals
 from ._vllm_view import VERSION, View
@@ -25,6 +26,7 @@ def _made(launch: Launch, installed: EngineFlags | None) -> Options:
         raise NotApplicable("launch-vllm-no-server")
     if made.errors:
         raise NotApplicable("launch-vllm-parser-first")
+    need_certain(made, numbers=True)
     return made
 
 
@@ -35,8 +37,8 @@ def _serves(launch: Launch) -> bool:
 
 def refused(launch: Launch, installed: EngineFlags | None, environment: Environment | None) -> Findings:
     made = _made(launch, installed)
-    names = _Names(launch, installed, made)
-    every = refusals(made, _environment(launch, environment), _serves(launch))
+    names = Names(launch, installed, made)
+    every = refusals(made, around(launch, environment), _serves(launch))
     if made.table.wanted not in (None, VERSION):
         if every:
             about = ", ".join(names.of(d) for d in every[0].about)
@@ -71,8 +73,8 @@ def _words(text: dict[str, str], refusal: Refusal) -> dict[str, str]:
 
 def failing(launch: Launch, installed: EngineFlags | None, environment: Environment | None) -> Findings:
     made = _made(launch, installed)
-    view = View(made, _environment(launch, environment), _serves(launch))
-    names = _Names(launch, installed, made)
+    view = View(made, around(launch, environment), _serves(launch))
+    names = Names(launch, installed, made)
     words = table("vllm_refusals")["later"]
     for dest, value, what in worries(view):
         flag = names.of(dest)

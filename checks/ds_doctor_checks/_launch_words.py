@@ -250,12 +250,14 @@ def surprising(launch: Launch, installed: EngineFlags | None) -> Findings:
             yield finding
 
 
-def _table(told: _Told) -> Iterator[Finding]:
+def _table(told: _Told) -> Findings:
     t = told.made.table
     if not t.exact:
         yield found("launch-flags-of-other-version", engine=NAMES[t.engine], wanted=t.wanted or "?", version=t.version)
     elif t.wanted is None:
-        yield found("launch-flags-assumed", engine=NAMES[t.engine], version=t.version)
+        yield undecided(
+            "launch-flags-of-other-version", "launch-version-unseen", engine=NAMES[t.engine], version=t.version
+        )
 
 
 def _surprises(told: _Told) -> Iterator[Finding]:

@@ -26,8 +26,11 @@ _BESIDE = frozenset(
 )
 
 
-def need_certain(read: Options) -> None:
-    """Undecided where a flag that matters has a value that is filled in only when it runs."""
-    words = [word for dest, word in read.open.items() if dest not in _BESIDE]
+_NUMBERS = frozenset(("port", "master_port", "node_rank"))  # of those, what is no text
+
+
+def need_certain(read: Options, numbers: bool = False) -> None:
+    """Undecided where a flag that matters has a value that is filled in only when it runs. `numbers`: ports matter, too."""
+    words = [word for dest, word in read.open.items() if dest not in _BESIDE or (numbers and dest in _NUMBERS)]
     if words:
         raise Undecided("launch-words-open", words=words)

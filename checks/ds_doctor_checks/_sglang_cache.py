@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ._sglang_view import Refusals, View, bad, no
+from ._launch_refusal import bad, no
+from ._sglang_view import Refusals, View
 
 # memory_hook.py: the sizes that the engine chooses by the memory of the GPU.
 _CHUNKS = (2048, 4096, 8192, 16384)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ._sglang_view import Refusals, View, bad, no
+from ._launch_refusal import bad, no
+from ._sglang_view import Refusals, View
 
 # overrides.py: _A2A_EP_SPANNING_BACKENDS
 SPANNING = (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ._sglang_view import Refusal, Refusals, View, bad, no
+from ._launch_refusal import Refusal, bad, no
+from ._sglang_view import Refusals, View
 
 # utils/common.py: is_sm90_supported, is_sm100_supported, is_sm120_supported, is_blackwell_supported by the major number.
 HOPPER, BLACKWELL, CONSUMER, ANY_BLACKWELL = (9,), (10,), (12,), (10, 11, 12)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ._launch_refusal import bad, no
 from ._sglang_deepseek import deepseek_v4, sparse_attention
-from ._sglang_view import Refusals, View, bad, no
+from ._sglang_view import Refusals, View
 
 _CP_DECODE = (
     "DeepseekV4ForCausalLM",

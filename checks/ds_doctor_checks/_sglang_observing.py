@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ._sglang_view import Refusals, View, bad, no
+from ._launch_refusal import bad, no
+from ._sglang_view import Refusals, View
 
 
 def watermark_config(v: View) -> Refusals:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ._sglang_view import Refusals, View, bad, no
+from ._launch_refusal import bad, no
+from ._sglang_view import Refusals, View
 
 
 def old_attention_dp(v: View) -> Refusals:

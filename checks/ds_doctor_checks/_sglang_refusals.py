@@ -21,8 +21,9 @@ from . import _sglang_observing as observing
 from . import _sglang_parallel as parallel
 from . import _sglang_serving as serving
 from . import _sglang_speculative as speculative
+from ._launch_refusal import Refusal, no
 from ._options import Options
-from ._sglang_view import Hook, Refusal, Refusals, View, model_of, no
+from ._sglang_view import Hook, Refusals, View, model_of
 
 
 def log_level(v: View) -> Refusals:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ._sglang_view import Refusals, View, no
+from ._launch_refusal import no
+from ._sglang_view import Refusals, View
 
 
 def media_urls(v: View) -> Refusals:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ._sglang_view import Refusals, View, bad, no
+from ._launch_refusal import bad, no
+from ._sglang_view import Refusals, View
 
 BUILT_IN = ("DFLASH", "UNO", "DSPARK", "EAGLE", "EAGLE3", "FROZEN_KV_MTP", "STANDALONE", "NGRAM", "NONE")
 _ALIASES = ("NEXTN",)

@@ -11,30 +11,12 @@ from typing import Any
 
 import msgspec
 
+from ._launch_refusal import Refusal
+
 VERSION = "0.5.23"  # the version whose checks these modules repeat
-
-
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """One check of the engine that the command does not pass: the exception as the engine ends with it, and the options
-    (names in the parsed namespace) that are to blame."""
-
-    id: str
-    message: str
-    about: tuple[str, ...] = ()
-
 
 Refusals = Iterator[Refusal]
 Hook = Callable[["View"], Refusals]
-
-
-def no(id: str, message: str, *about: str, kind: str = "ValueError") -> Refusal:
-    """A ValueError of the engine."""
-    return Refusal(id=id, message=f"{kind}: {message}" if message else kind, about=about)
-
-
-def bad(id: str, message: str, *about: str) -> Refusal:
-    """A failed assertion of the engine."""
-    return no(id, message, *about, kind="AssertionError")
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):

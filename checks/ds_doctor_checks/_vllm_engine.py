@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._data import table
+from ._flag_table import bundled
 from ._vllm_view import Refusals, View, invalid, no, value_error
 
 # The server's own defaults (get_batch_defaults): the smallest and the largest that any GPU gives.
@@ -230,6 +231,10 @@ def _multimodal(v: View) -> Refusals:
         yield invalid("json-object", "ModelConfig", words, "limit_mm_per_prompt")
 
 
+# Methods that left vLLM for plug-ins of their own, which register the names again.
+_OF_PLUGINS = ("gguf", "bitsandbytes")
+
+
 def _others(v: View) -> Refusals:
     if v.mamba_ssu_algorithm is not None and str(v.mamba_backend).lower() != "flashinfer":
         said = (
@@ -256,10 +261,19 @@ def _others(v: View) -> Refusals:
         if v.kv_transfer_config is not None:
             said = "Connector name is not set in KVTransferConfig"
             yield value_error("kv-connector", "VllmConfig", said, "kv_transfer_config")
+    transfer = v.config("kv_transfer_config")
+    connector = transfer.get("kv_connector")
+    if connector and transfer.get("kv_connector_module_path") is None:
+        if connector not in table("vllm_configs")["connectors"]:
+            said = f"Unsupported connector type: {connector}"
+            yield value_error("kv-connector", "VllmConfig", said, "kv_transfer_config")
     ids = v.device_ids
     if ids:
         if len(set(ids)) != len(ids):
             yield no("device-ids", f"--device-ids must not contain duplicates: {ids}", "device_ids")
+        elif any(isinstance(i, str) and not i.startswith(("GPU-", "MIG-")) for i in ids):
+            odd = next(i for i in ids if isinstance(i, str))
+            yield no("device-ids", f"Non-integer device ID '{odd}' is not supported by cuda.", "device_ids")
         elif any(isinstance(i, str) for i in ids) and not all(isinstance(i, str) for i in ids):
             yield no("device-ids", "--device-ids must not mix integer IDs and UUIDs", "device_ids")
     if v.kda_prefill_backend == "fused":
@@ -273,6 +287,10 @@ def _others(v: View) -> Refusals:
         words = "collect_detailed_traces.0\n  Input should be 'model', 'worker' or 'all'"
         yield invalid("field-type", "ObservabilityConfig", words, "collect_detailed_traces")
     quantization = v.quantization
+    known = bundled("vllm").names.get("quantization", ())
+    if quantization is not None and str(quantization).lower() not in (*known, *_OF_PLUGINS):
+        said = f"Unknown quantization method: {quantization}. Must be one of {list(known)}."
+        yield value_error("quantization", "ModelConfig", said, "quantization")
     if quantization in ("fbgemm_fp8", "fp_quant") and not v.allow_deprecated_quantization:
         said = (
             f"The quantization method {quantization} is deprecated. To continue using it, "

@@ -28,16 +28,19 @@ def single(v: View) -> Refusals:
     """Every given option whose value its field does not take."""
     known = classes()
     for dest, field in table("vllm_configs")["flag"].items():
-        value = v.made.values.get(dest)
+        value, name = v.made.values.get(dest), field["name"]
         if value is None or not v.given(dest) or dest in _JSON or field["type"] == "any":
             continue
         if _NEEDS.get(field["class"]) and not getattr(v, _NEEDS[field["class"]]):
             continue
         if dest in _OWN_WORDS:
             continue
-        wrong = list(one(field, value, known, field["name"]))
+        owner = field["class"]
+        if owner == "MultiModalConfig":  # made for multimodal models only: the type is checked for each, bounds are not
+            field = {"type": field["type"]}
+        wrong = list(one(field, value, known, name))
         if wrong:
-            yield _wrong(field["class"], wrong, dest)
+            yield _wrong(owner, wrong, dest)
     yield from _named(v)
     yield from _json(v)
 
@@ -71,15 +74,14 @@ def _named(v: View) -> Refusals:
             words = f"max_model_len must be a positive integer, got int: {length}. Example: max_model_len=2048"
             yield value_error("model-length", "ModelConfig", words, "max_model_len")
     backends = classes()["AttentionConfig"]["backend"]["type"][1][1:]
-    for dest in ("attention_backend", "mm_encoder_attn_backend"):
-        backend = v.made.values.get(dest)
-        if (
-            isinstance(backend, str)
-            and backend.upper() not in backends
-            and not (dest == "attention_backend" and backend.lower() == "auto")
-        ):
-            words = f"Unknown attention backend: '{backend.upper()}'. Valid options are: {', '.join(backends)}"
-            yield no("attention-backend", words, dest)
+    backend = v.attention_backend
+    if isinstance(backend, str) and backend.upper() not in (*backends, "AUTO"):
+        words = f"Unknown attention backend: '{backend.upper()}'. Valid options are: {', '.join(backends)}"
+        yield no("attention-backend", words, "attention_backend")
+    behind = v.data_parallel_backend
+    if v.data_parallel_address is not None and behind not in ("ray", "mp"):
+        words = "data_parallel_backend\n  Input should be 'ray' or 'mp'"
+        yield invalid("dp-backend", "ParallelConfig", words, "data_parallel_backend")
     if v.given("config_format") and v.config_format not in ("auto", "hf", "mistral"):
         yield value_error(
             "config-format", "ModelConfig", f"Unknown config format `{v.config_format}`.", "config_format"

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ._data import table
 from ._flag_table import bundled
+from ._vllm_configs import classes
+from ._vllm_types import one
 from ._vllm_view import View
 
 Worry = tuple[str, Any, str]  # the option, its value, the key of its words
@@ -23,13 +26,17 @@ def worries(v: View) -> Iterator[Worry]:
         and not v.tool_parser_plugin
     ):
         yield "tool_call_parser", v.tool_call_parser, "tool-parser-unchecked"
+    if v.given("load_format") and str(v.load_format).lower() not in table("vllm_refusals")["load_formats"]:
+        yield "load_format", v.load_format, "load-format"
+    modes = bundled("vllm").names.get("tokenizer-mode", ())
+    if v.given("tokenizer_mode") and str(v.tokenizer_mode).lower() not in (*modes, "slow"):
+        yield "tokenizer_mode", v.tokenizer_mode, "tokenizer-mode"
     if v.given("port") and v.port == 0 and not v.uds:
         yield "port", 0, "port-zero"
     if v.serve and not v.headless and v.api_server_count is not None and v.api_server_count < 1:
         yield "api_server_count", v.api_server_count, "no-servers"
     if not v.enable_lora:
         for dest in (
-            "lora_modules",
             "max_lora_rank",
             "max_loras",
             "max_cpu_loras",
@@ -52,6 +59,11 @@ def worries(v: View) -> Iterator[Worry]:
         yield "gpu_memory_utilization", 1, "memory-all"
     if v.disable_log_stats and v.kv_cache_metrics:
         yield "kv_cache_metrics", "on", "metrics-off"
+    for dest, field in table("vllm_configs")["flag"].items():
+        value = v.made.values.get(dest)
+        if field["class"] == "MultiModalConfig" and v.given(dest) and value is not None:
+            if any(one(field, value, classes(), dest)):
+                yield dest, _shown(value), "multimodal-value"
     if v.given("node_rank") and v.nnodes == 1 and v.node_rank > 0:
         yield "node_rank", v.node_rank, "rank-alone"
     if bool(v.ssl_keyfile) != bool(v.ssl_certfile):

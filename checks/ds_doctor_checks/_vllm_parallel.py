@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._sglang_view import bad
+from ._launch_refusal import bad
 from ._vllm_view import Refusals, View, no, value_error
 
 _EXECUTORS = ("mp", "uni", "external_launcher")
@@ -163,12 +163,21 @@ def _validated(v: View) -> Refusals:
     name = "ParallelConfig"
     outside = bool(v.data_parallel_external_lb) or v.data_parallel_rank is not None
     size, local = v.data_parallel_size, _local_size(v)
+    known_local = v.data_parallel_size_local is not None or v.nnodes > 1
+    hybrid = v.data_parallel_hybrid_lb or (v.data_parallel_start_rank is not None and not v.headless)
+    switched = not outside and known_local and hybrid and local == 1  # such a hybrid becomes an external one
     if local > size:
         said = f"data_parallel_size_local ({local}) must be <= data_parallel_size ({size})"
         yield value_error("local-size", name, said, "data_parallel_size_local", "data_parallel_size")
-    if size <= 1 and outside:
+    if size <= 1 and (outside or switched):
         said = "data_parallel_external_lb can only be set when data_parallel_size > 1"
-        about = "data_parallel_rank" if v.data_parallel_rank is not None else "data_parallel_external_lb"
+        modes = (
+            "data_parallel_rank",
+            "data_parallel_external_lb",
+            "data_parallel_hybrid_lb",
+            "data_parallel_start_rank",
+        )
+        about = next((d for d in modes if v.made.values.get(d) not in (None, False)), modes[1])
         yield value_error("external-size", name, said, about, "data_parallel_size")
     nodes, binds = v.numa_bind_nodes, v.numa_bind_cpus
     if not v.numa_bind and (nodes is not None or binds is not None):

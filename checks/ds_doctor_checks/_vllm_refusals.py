@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ._launch_refusal import Refusal
 from ._options import Options
-from ._sglang_view import Refusal
 from ._vllm_engine import between
 from ._vllm_fields import single
 from ._vllm_parallel import parallel

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ._flag_types import expanded
+from ._launch_refusal import Refusal
 from ._options import Options
-from ._sglang_view import Refusal
 
 VERSION = "0.33.0"  # the version whose checks these modules repeat
 Refusals = Iterator[Refusal]

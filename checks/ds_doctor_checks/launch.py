@@ -56,7 +56,6 @@ def parser_takes_every_word(launch: Launch, engine_flags: EngineFlags | None) ->
     "launch-default-model",
     "launch-quotes-curly",
     "launch-flags-of-other-version",
-    "launch-flags-assumed",
 )
 def words_mean_what_they_say(launch: Launch, engine_flags: EngineFlags | None) -> Findings:
     from ._launch_words import surprising

@@ -21,6 +21,15 @@ def the_launch_is_understood(launch: Launch) -> Findings:
         yield found("launch-not-understood", count=len(launch.unread))
 
 
+@check("launch-no-engine")
+def the_launch_starts_an_engine(launch: Launch) -> Findings:
+    if launch.engine is not None:
+        return
+    if launch.container is not None:
+        raise Undecided("launch-image-start-unseen", image=launch.container.image or "?")
+    yield found("launch-no-engine", program=launch.argv[0] if launch.argv else "?")
+
+
 @check("launch-container-no-gpus", "launch-container-gpus-default")
 def the_container_gets_gpus(launch: Launch, docker: Docker | None) -> Findings:
     from . import _launch_inputs as inputs
@@ -35,6 +44,8 @@ def the_container_gets_gpus(launch: Launch, docker: Docker | None) -> Findings:
         raise Undecided("launch-gpus-privileged")
     default = next((f.default_runtime for f in docker.files if f.default_runtime), None) if docker else None
     seen = docker is not None and bool(docker.files or docker.dockerd) and not any(f.error for f in docker.files)
+    if docker is not None and (docker.flag_runtimes or "desktop" in docker.kinds):
+        seen = False  # the default may be given by a flag, too, or in a virtual machine
     emptied = launch.environment.get("NVIDIA_VISIBLE_DEVICES") is not None
     data = {"program": container.program, "image": container.image or "?"}
     if emptied or (seen and container.program == "docker" and not (default or "").startswith("nvidia")):

@@ -212,6 +212,8 @@ def disk_takes_the_checkpoint(
     profile = profile_for(asked, launch, folder)
     if profile.checkpoint_gib is None:
         raise NotApplicable("profile-says-nothing", profile=profile.name)
+    if launch is not None and launch.engine is None:
+        raise NotApplicable("profile-no-engine")
     if launch is not None and launch.container is not None:
         raise NotApplicable("model-in-container")
     have = 0.0

@@ -50,11 +50,14 @@ def _run(words: list[str]) -> object:
         from . import ahead
 
         ahead.start(words)
-    if words == ["run"]:  # what most people type needs no parser, whose import costs 20 ms
+    if words == ["run"] or words[:2] == [
+        "run",
+        "--",
+    ]:  # what most people type needs no parser, whose import costs 20 ms
         from .judge import run
         from .look import Options
 
-        return run(Options())
+        return run(Options(command=tuple(words[2:])))
     if words[:1] == ["explain"] and all(w in ("-", "--no-here") or not w.startswith("-") for w in words[1:]):
         from .explaining import Request, explain
 

@@ -170,7 +170,7 @@ def _share(r: Request) -> float | None:
 
 
 def _word(option: str, text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,40}", text):
+    if not re.fullmatch(r"[A-Za-z0-9_.+,/ -]{1,60}", text):
         raise Usage(t(f"{option} {text[:40]!r}: not a type", f"{option} {text[:40]!r}：不是类型名"))
     return text
 
@@ -222,7 +222,7 @@ def _ranks(
         tp = planning.ranks_for(model, have, s.pp, s.dp)
         s = msgspec.structs.replace(s, tp=tp)
         if tp * s.pp * s.dp < have // (s.pp * s.dp) * (s.pp * s.dp):
-            notes.append(("tp-heads", {"tp": tp, "gpus": have, "heads": model.architecture.heads}))
+            notes.append(("tp-heads", {"tp": tp, "gpus": have}))
         elif have > 1:
             notes.append(("tp", {"tp": tp, "gpus": have}))
     elif s.ranks < have:

@@ -50,7 +50,7 @@ def run(options: Options) -> int:
     named = options.python is not None and kept is None and options.root is None
     facts += [f for f in (*host_words.ALWAYS, *([Packages] if named else [])) if f not in facts]
     if kept is None:
-        engines = {name for name in (asked_launch(a).engine for a in asked) if name}
+        engines = {name for a in asked if (name := asked_launch(a).engine) is not None}
 
         def meanwhile() -> None:
             for name in engines:

@@ -57,7 +57,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
     """`groups`: the plan of each kind of GPU (how many there are, its plan), the deciding one first. `verdict` and `reasons` as in Plan, and also:
-    heads (they cannot be divided by tp), concurrency (fewer requests at once than asked for), uncertain (its type is not known)."""
+    heads (they cannot be divided by tp), shape (nor can something else), concurrency (fewer requests at once than asked for), uncertain (its type is not known)."""
 
     verdict: Verdict
     reasons: tuple[str, ...]
@@ -77,7 +77,7 @@ def fit(model: Model, s: Setting, cards: Sequence[Card], concurrency: int | None
     decides = groups[0][1]
     verdict, reasons = judged(model, s, decides, concurrency)
     found = Fit(verdict=verdict, reasons=reasons, plan=decides, groups=tuple(groups))
-    if verdict == "fits" or "heads" in reasons:
+    if verdict == "fits" or {"heads", "shape"} & set(reasons):
         return found
     return msgspec.structs.replace(found, changes=tuple(_changes(model, s, list(cards), found, concurrency)))
 
@@ -88,6 +88,8 @@ def judged(model: Model, s: Setting, p: Plan, concurrency: int | None) -> tuple[
     heads = model.architecture.heads
     if heads and heads % s.tp:
         return "no", ("heads",)
+    if not divides(model.architecture, s.tp):
+        return "no", ("shape",)
     if concurrency is not None and p.concurrency[0] < concurrency and verdict != "no":
         verdict = "no" if p.concurrency[2] < concurrency else "tight"
         reasons = [*[r for r in reasons if r != "concurrency"], "concurrency"]
@@ -96,10 +98,24 @@ def judged(model: Model, s: Setting, p: Plan, concurrency: int | None) -> tuple[
     return verdict, tuple(reasons)
 
 
+def divides(a: Architecture, tp: int) -> bool:
+    """Whether the engines can split the model over so many ranks: query heads, KV heads (split or copied) and dense layers
+    (vllm/distributed/utils.py: ensure_divisibility; model_executor/models: total_num_kv_heads against tp_size)."""
+    for layer in set(a.layers):
+        x, f = layer.attention, layer.feed
+        if x is not None:
+            if x.heads % tp:
+                return False
+            if x.kind not in ("mla", "compressed") and x.kv_heads % tp and tp % x.kv_heads:
+                return False
+        if f is not None and f.width % tp:
+            return False
+    return True
+
+
 def ranks_for(model: Model, count: int, pp: int, dp: int) -> int:
-    """The largest tensor-parallel size for so many GPUs that the model's heads can be divided by."""
-    heads, most = model.architecture.heads, max(1, count // (pp * dp))
-    return next((n for n in range(most, 0, -1) if not heads or heads % n == 0), 1)
+    """The largest tensor-parallel size for so many GPUs that the model can be split by."""
+    return next((n for n in range(max(1, count // (pp * dp)), 0, -1) if divides(model.architecture, n)), 1)
 
 
 def _flags(s: Setting) -> dict[str, str]:
@@ -168,7 +184,7 @@ def _together(model: Model, s: Setting, cards: list[Card], found: Fit) -> Iterat
             yield {"quantisation": "fp8"}
     tp = s.tp * 2
     while tp * s.pp * s.dp <= MOST_RANKS:
-        if not model.architecture.heads or model.architecture.heads % tp == 0:
+        if divides(model.architecture, tp):
             yield {"tp": tp}
         tp *= 2
     if "weights" in found.reasons:
@@ -193,9 +209,8 @@ def _may_fp8(model: Model, s: Setting, p: Plan) -> bool:
 
 
 def _more_ranks(model: Model, s: Setting, have: int) -> Iterator[int]:
-    heads = model.architecture.heads
-    for tp in range(s.tp + 1, have // (s.pp * s.dp) + 1):
-        if not heads or heads % tp == 0:
+    for tp in range(s.tp + 1, min(have // (s.pp * s.dp), MOST_RANKS) + 1):
+        if divides(model.architecture, tp):
             yield tp
 
 
@@ -227,7 +242,7 @@ def sets(model: Model, s: Setting, concurrency: int | None = None, as_given: boo
         if compressed and (one.capability is None or one.capability[0] not in (9, 10)):
             continue
         for count in (s.ranks,) if as_given else COUNTS:
-            if a.heads and a.heads % (s.tp if as_given else count):
+            if not divides(a, s.tp if as_given else count):
                 continue
             made = msgspec.structs.replace(s, capability=one.capability)
             if not as_given:

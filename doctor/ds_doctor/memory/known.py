@@ -114,7 +114,8 @@ def _entry(number: int, name: str, suffix: tuple[str, dict[str, Any] | None] | N
     longest = model.get("context", {}).get(name)
     if longest is not None:
         config["max_position_embeddings"] = longest
-    same = suffix is None or (suffix[1] or {}).get("quant_method") == _method(config)
+    # "FP8" says nothing new of a checkpoint that is FP8; of one with FP4 experts it says that they are FP8, too.
+    same = suffix is None or ((suffix[1] or {}).get("quant_method") == _method(config) and not _mixed(config))
     if suffix is not None and not same:
         config = _requantised(config, suffix[1])
     return Entry(
@@ -138,6 +139,11 @@ def _text(config: dict[str, Any]) -> dict[str, Any]:
 def _method(config: dict[str, Any]) -> str | None:
     told = config.get("quantization_config") or _text(config).get("quantization_config")
     return told.get("quant_method") if isinstance(told, dict) else None
+
+
+def _mixed(config: dict[str, Any]) -> bool:
+    told = config.get("quantization_config") or _text(config).get("quantization_config")
+    return isinstance(told, dict) and "expert_dtype" in told
 
 
 def _requantised(config: dict[str, Any], how: dict[str, Any] | None) -> dict[str, Any]:

@@ -165,6 +165,8 @@ def _flag(ev: Evaluator, names: tuple[str, ...], kwargs: dict[str, Any], paired:
         one = STR
     if one.type == "unknown":
         unsure.append("type")
+    if one.type == "config" and one.keys is None:
+        unsure.append("keys")
     choices = None
     if kwargs.get("choices") is not None and kind not in ("switch", "pair"):
         choices = _choices(ev, kwargs["choices"])

@@ -16,7 +16,7 @@ from ._engine_table import SPENT, Read
 from ._interpreter import interpreter
 from .engine_flags import EngineFlags, Flag
 
-READER = 1  # raised when the same source reads otherwise: what an older one kept is not used
+READER = 2  # raised when the same source reads otherwise: what an older one kept is not used
 VERSION_FILES = 64 << 10  # bytes
 _FINDER = re.compile(r"^MAPPING\b[^=]*=\s*(\{.*\})", re.M)
 

@@ -41,7 +41,7 @@ def flags(host: Host, folder: str) -> Read:
     """The table of the package in a folder."""
     sources = Sources(host, folder)
     parsers: list[Parser] = []
-    ev = Evaluator(sources, _hooks(parsers), _OUTSIDE)
+    ev = Evaluator(sources, _hooks(parsers), _OUTSIDE, min(4.0, sources.host.time_left_s() / 2))
     try:
         prepare = ev.name(ARGUMENTS, "prepare_server_args")
         if not isinstance(prepare, Function):

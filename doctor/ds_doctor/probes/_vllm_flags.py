@@ -10,6 +10,8 @@ import ast
 import re
 from typing import Any
 
+import msgspec
+
 from ..api import Host, Trouble
 from ._argparse_flags import Parser, optional, parsed
 from ._ast_eval import Evaluator
@@ -17,6 +19,7 @@ from ._ast_source import Sources
 from ._ast_values import UNKNOWN, Class, Ext, Function, Made, Scope, Spent, Stop, hints, is_hint, literals
 from ._engine_table import SPENT, Read, merged
 from ._vllm_kwargs import Kwargs, get_field
+from .engine_flags import Flag
 
 SERVE, MODULE = "vllm serve", "vllm.entrypoints.openai.api_server"
 ARGUMENTS = "vllm.engine.arg_utils"
@@ -40,6 +43,8 @@ _WAYS = (
     ("list-plus", r"endswith\(['\"]\+['\"]\)"),
     ("config-file", r"def _pull_args_from_config\b"),
     ("optimization-level", r"['\"]--optimization-level['\"]"),
+    ("optimization-level-dots", r"-O\.level="),
+    ("optimization-mode-dots", r"-O\.mode="),
     ("model-first", r"should be provided as the first positional"),
     ("model-moved", r"Move <model> to the front"),
 )
@@ -64,7 +69,18 @@ def flags(host: Host, folder: str) -> Read:
         names, open_ = _names(ev)
     except (Spent, RecursionError, MemoryError):
         sources.miss(SPENT)
-    return Read(merged(tables), _ways(sources), tuple(tables), names, open_, tuple(sources.missed))
+    return Read(_named(merged(tables), names), _ways(sources), tuple(tables), names, open_, tuple(sources.missed))
+
+
+def _named(flags: tuple[Flag, ...], names: dict[str, tuple[str, ...]]) -> tuple[Flag, ...]:
+    """A flag whose choices are a registry's names (vllm 0.8 to 0.10 --reasoning-parser) has those that were found."""
+    made = []
+    for f in flags:
+        known = names.get(f.dest.replace("_", "-"))
+        if f.choices is None and "choices" in f.unsure and known:
+            f = msgspec.structs.replace(f, choices=known, unsure=tuple(u for u in f.unsure if u != "choices"))
+        made.append(f)
+    return tuple(made)
 
 
 def _evaluator(sources: Sources, parsers: list[Parser]) -> Evaluator:
@@ -97,7 +113,7 @@ def _evaluator(sources: Sources, parsers: list[Parser]) -> Evaluator:
         "show_filtered_argument_or_group_from_help": nothing,
         **dict.fromkeys(("load_general_plugins", "cli_env_setup", "env_setup", "warn", "init_logger"), nothing),
     }
-    return Evaluator(sources, hooks, _OUTSIDE)
+    return Evaluator(sources, hooks, _OUTSIDE, min(4.0, sources.host.time_left_s() / 2))
 
 
 def _serve(ev: Evaluator, parsers: list[Parser]) -> Parser | None:

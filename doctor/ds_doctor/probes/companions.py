@@ -42,6 +42,8 @@ class Companion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Companions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the launch command loads beside its model: LoRA adapters and a drafter, in the order given."""
+
     of_command: ClassVar[bool] = True
 
     items: tuple[Companion, ...] = ()

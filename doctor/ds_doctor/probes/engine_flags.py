@@ -31,7 +31,7 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `repeats`: every occurrence adds to a list. `required`: the parser refuses the command without it.
     `deprecated`: the engine says so when it is used. `refuses`: the message with which it ends then (None: it goes on).
     `entries`: only these entries have it (None: all of the engine's).
-    `unsure`: which of the fields above the source did not tell (type, choices, default, nargs, names).
+    `unsure`: which of the fields above the source did not tell (type, choices, keys, default, names).
     """
 
     names: tuple[str, ...]
@@ -61,7 +61,7 @@ class EngineFlags(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     `ways`: what the parser does to words before argparse: underscores (count as dashes in long flags), enable-disable (each
     --enable-x has --disable-x), json-dots (--x.key value), list-plus (--x.key+ value), config-file (--config FILE is read
-    into the words), optimization-level (-O3, -O 3), model-first (a `serve` without positional but with --served-model-name ends),
+    into the words), optimization-level (-O3, -O 3; before 0.13 optimization-level-dots or optimization-mode-dots: -O.mode=3), model-first (a `serve` without positional but with --served-model-name ends),
     model-moved (--model is moved to the front of `serve`), model-refused (`serve` with --model ends), no-abbreviations
     (argparse takes whole names only).
     `entries`: how this version can be started: `vllm serve`, or the module behind `python -m`.

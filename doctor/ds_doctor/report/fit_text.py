@@ -37,7 +37,7 @@ def render(doc: FitDoc, lang: Lang, *, color: bool = False, width: int = 80) -> 
 
 class _Page(Page):
     def said(self, key: str, **blanks: object) -> str:
-        return word(key, self.lang, **blanks)
+        return word(key, self.lang, **blanks).replace("） ", "）")
 
     def listed(self, rows: Iterable[tuple[str, str]]) -> None:
         """Labels in one column, what is said beside them."""
@@ -76,7 +76,8 @@ def _head(page: _Page, doc: FitDoc) -> None:
 
 
 def _billions(n: int) -> str:
-    return f"{n / 1e9:.3g} B" if n < 1e12 else f"{n / 1e12:.3g} T"
+    size, unit = next(((n / x, u) for x, u in ((1e12, "T"), (1e9, "B"), (1e6, "M")) if n >= x), (n / 1e3, "k"))
+    return f"{size:.3g} {unit}"
 
 
 def _gpu(page: _Page, g: GpuDoc, several: bool) -> None:
@@ -107,7 +108,8 @@ def _spread(page: _Page, r: RangeDoc, digits: int) -> str:
     low, mid, high = (f"{x:,.{digits}f}" for x in (r.low, r.mid, r.high))
     if low == high:
         return mid
-    return mid + " " + page.said("aside", what=page.said("to", low=low, high=high))
+    gap = " " if page.lang == "en" else ""
+    return mid + gap + page.said("aside", what=page.said("to", low=low, high=high))
 
 
 def _numbers(page: _Page, doc: FitDoc) -> None:
@@ -161,7 +163,7 @@ def _changes(page: _Page, doc: FitDoc) -> None:
 
 def _sets(page: _Page, doc: FitDoc) -> None:
     if not doc.sets:
-        if doc.verdict == "no" and not any(r.id == "heads" for r in doc.reasons):
+        if doc.verdict == "no" and not any(r.id in ("heads", "shape") for r in doc.reasons):
             page.add()
             page.block("", page.said("no-sets"), 0, lead=0)
         return

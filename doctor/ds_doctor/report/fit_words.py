@@ -45,6 +45,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "its {heads} attention heads cannot be divided by a tensor-parallel size of {tp}: the engine refuses to start",
         "其 {heads} 个注意力头不能被张量并行数 {tp} 整除：引擎会拒绝启动",
     ),
+    "reason.shape": (
+        "its KV heads or the width of its layers cannot be divided by a tensor-parallel size of {tp}: the engine refuses to start",
+        "其 KV 头数或层宽不能被张量并行数 {tp} 整除：引擎会拒绝启动",
+    ),
     "reason.concurrency": (
         "{wanted} requests of {length} tokens at once were asked for, the KV cache holds about {requests}",
         "要求同时处理 {wanted} 个 {length} 词元的请求，而 KV 缓存约能容纳 {requests} 个",
@@ -55,8 +59,8 @@ WORDS: Mapping[str, tuple[str, str]] = {
     ),
     "assume.tp": ("tensor parallel over all {gpus} GPUs: tp {tp}", "在全部 {gpus} 块 GPU 上做张量并行：tp {tp}"),
     "assume.tp-heads": (
-        "tp {tp} of {gpus} GPUs: the {heads} attention heads cannot be divided by more",
-        "{gpus} 块 GPU 中取 tp {tp}：{heads} 个注意力头不能被更大的数整除",
+        "tp {tp} of {gpus} GPUs: the model's heads and layers cannot be divided by more",
+        "{gpus} 块 GPU 中取 tp {tp}：模型的注意力头与层宽不能被更大的数整除",
     ),
     "assume.idle": ("{gpus} of the {all} GPUs are used", "{all} 块 GPU 中使用 {gpus} 块"),
     "assume.engine": (
