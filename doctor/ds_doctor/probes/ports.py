@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import ClassVar
 
 import msgspec
 
@@ -45,6 +46,8 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     where it could not be read; `net_bind`: whether this process has CAP_NET_BIND_SERVICE. `addresses`: this host's own,
     empty where they could not be read; `nonlocal_bind`: the kernel lets processes bind others too. `ipv6`: there is IPv6.
     """
+
+    of_command: ClassVar[bool] = True
 
     listening: tuple[Socket, ...]
     ephemeral: tuple[int, int] | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from ..api import Absent, Host, Trouble, Unseen, probe
@@ -24,6 +26,8 @@ class Folder(msgspec.Struct, frozen=True, kw_only=True):
 
 class PythonPath(msgspec.Struct, frozen=True, kw_only=True):
     """The folders before the installed packages that hold one of them, in their order."""
+
+    of_command: ClassVar[bool] = True
 
     folders: tuple[Folder, ...] = ()
 
