@@ -70,12 +70,18 @@ class Gathering:
         self.open.update(other.open)
         self._answers = other._answers
 
-    def collect(self, waiting: Waiting | None = None) -> dict[type, Outcome]:
+    def collect(
+        self, waiting: Waiting | None = None, meanwhile: Callable[[], None] | None = None
+    ) -> dict[type, Outcome]:
         """Every fact's outcome; what has not answered by the deadline is timed out and left behind.
 
-        `waiting(names, seconds)` is called a few times a second while probes are out.
+        `waiting(names, seconds)` is called a few times a second while probes are out, `meanwhile()` once when all that are
+        out wait for other processes: sooner it would only take time from the others.
         """
         while self.open:
+            if meanwhile is not None and all(getattr(f, "slow", False) for f in self.open):
+                meanwhile()
+                meanwhile = None
             left = self.host.deadline - time.monotonic()
             if left <= 0:
                 break

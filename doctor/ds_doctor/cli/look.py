@@ -129,10 +129,8 @@ def gather_all(
     if options.root is None and _loader(host) == _loader(Host(env=os.environ)):
         ahead.join(gathering)
     gathering.want(facts)
-    if meanwhile is not None:
-        meanwhile()
     with Progress(lang) as progress:
-        got = [gathering.collect(progress.waiting)]
+        got = [gathering.collect(progress.waiting, meanwhile)]
         for one in asked[1:]:
             other = _host(options, one)
             again = Gathering(other, due)
