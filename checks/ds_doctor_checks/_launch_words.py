@@ -122,12 +122,13 @@ class _Told:
             return "launch-flag-misspelt", dict(flag=error.word, close=[long])
         return "launch-switch-with-value", dict(value=error.value, off=self._off(error.name))
 
-    def _off(self, name: str) -> str:
-        """How the switch is turned off; `-` where it has no opposite."""
+    def _off(self, name: str) -> dict[str, str]:
+        """How the switch is turned off, in words of both languages."""
         flag = self.flags.get(name)
         if flag is None or not flag.negative:
-            return "-"
-        return next((n for n in flag.negative if n.startswith("--disable-")), flag.negative[0])
+            return {"en": "leave it out", "zh": "不写即可"}
+        off = next((n for n in flag.negative if n.startswith("--disable-")), flag.negative[0])
+        return {"en": f"write {off} or leave it out", "zh": f"写 {off} 或不写"}
 
     def _gone(self, word: str) -> dict[str, Any] | None:
         name = "--" + word.lstrip("-").replace("_", "-")
