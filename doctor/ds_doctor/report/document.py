@@ -163,7 +163,10 @@ def judged_again(rule: str, target: TargetDoc) -> str:
         return shlex.join([*words, *(("--root", target.root) if target.root else ())])
     for option, value in (("--root", target.root), ("--model", target.model)):
         words += [option, value] if value is not None and value not in target.command else []
-    return shlex.join([*words, *(("--", *target.command) if target.command else ())])
+    command = shlex.join(("--", *target.command)) if target.command else ""
+    if len(command) > 4000:  # no line that anybody would copy
+        command = "-- …"
+    return f"{shlex.join(words)} {command}".rstrip()
 
 
 def result_doc(result: Result, catalogue: Catalogue, lang: Lang, required: bool, target: TargetDoc) -> ResultDoc:

@@ -14,6 +14,7 @@ from .document import Report, ResultDoc, ServiceDoc
 from .layout import pad, table, wrap
 from .page import LABEL, Page, command, fix, source
 
+LONGEST_WORD = 400  # characters; JSON in a flag is shorter
 _ORDER: tuple[Status, ...] = ("fail", "error", "warn", "note")
 
 
@@ -83,7 +84,7 @@ def _host(page: Page, report: Report) -> None:
     if len(report.services) == 1:
         page.block(page.word("service"), f"{report.services[0].name} ({report.services[0].source})", 0)
     if target.command and len(report.services) < 2:
-        page.block("", "$ " + " ".join(target.command), 0)
+        page.block("", "$ " + _command(target.command), 0)
         for said in target.unread:
             page.block(page.word("unread"), said, 0)
     if host.gpus:
@@ -113,6 +114,11 @@ def _host(page: Page, report: Report) -> None:
         )
 
 
+def _command(words: Iterable[str]) -> str:
+    """A command as it stands in the head; a word without end is cut."""
+    return " ".join(w if len(w) <= LONGEST_WORD else w[:LONGEST_WORD] + "…" for w in words)
+
+
 def _rows(page: Page, rows: Sequence[Sequence[str]], right: Iterable[int]) -> None:
     for line in table(rows, right):
         page.add("  " + line)
@@ -140,7 +146,7 @@ def _service(page: Page, service: ServiceDoc, verbose: bool, quiet: bool) -> Non
     page.add(f"== {service.name}: {verdict} ({service.kind}, {service.engine or '?'})")
     if not quiet:
         page.block("", service.source)
-        page.block("", "$ " + " ".join(service.command))
+        page.block("", "$ " + _command(service.command))
         for said in service.unread:
             page.block(page.word("unread"), said)
     _faults(page, faults, verbose, quiet)
