@@ -12,6 +12,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from .variables import HIDDEN
+
 LIMIT = 20_000  # commands of one script
 _OPENERS = frozenset(("if", "for", "while", "until", "case", "select", "function"))
 _CLOSERS = frozenset(("fi", "done", "esac"))
@@ -134,6 +136,14 @@ class Reader:
             if word is None and c == "#":
                 newline = text.find("\n", self.at)
                 self.at = end if newline < 0 else newline
+                continue
+            if c == "<" and text.startswith(HIDDEN, self.at):  # the mask of a secret, and no redirection
+                if word is None:
+                    word = _Word()
+                    first_line = first_line if words else self.line()
+                word.text += HIDDEN
+                word.begun = True
+                self.at += len(HIDDEN)
                 continue
             if c == "" or c in " \t\n;&|()<>":
                 redirects = c != "" and c in "<>"

@@ -36,6 +36,9 @@ _URL_USER = re.compile(r"(?<=://)[^/@\s]+@")  # user:password@ in a URL
 _VALUE = r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|[^\s;&|"'\\]+)"""
 _ASSIGNED = re.compile(rf"(?<![\w-])([A-Za-z_][A-Za-z0-9_]*)=({_VALUE})")
 _FLAGGED = re.compile(rf"(?<!\S)({_FLAG})(=|\s+(?!-))({_VALUE})", re.IGNORECASE)
+_COMMAND = re.compile(
+    r"\s(?:\S*/)?(?:vllm|sglang|python[\d.]*|exec|nohup|env|torchrun|(?:ba)?sh|docker|podman|numactl)\s"
+)
 # What stands there is no secret but says where it comes from, or it is hidden already.
 _ELSEWHERE = re.compile(r"""["']?(?:<hidden>|\$\{?[A-Za-z_]|\$\(|`)""")
 
@@ -81,7 +84,8 @@ def _inside(word: str) -> str:
     if "=" not in word and " " not in word and "://" not in word:
         return word
     name, equals, value = word.partition("=")
-    if equals and value and " " not in name and (is_secret_flag(name) or (name.isidentifier() and is_secret(name))):
+    one = " " not in name and not _COMMAND.search(value)  # else a script that begins with an assignment
+    if equals and value and one and (is_secret_flag(name) or (name.isidentifier() and is_secret(name))):
         return word if _ELSEWHERE.match(value) else f"{name}={HIDDEN}"
 
     def assigned(m: re.Match[str]) -> str:
