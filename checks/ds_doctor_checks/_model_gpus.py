@@ -18,6 +18,7 @@ from ._workers import visible_gpus
 
 # Who else places the workers: vllm/config/parallel.py distributed_executor_backend, data_parallel_backend.
 ELSEWHERE = ("ray", "external_launcher")
+SCHEDULERS = frozenset(("srun", "sbatch", "mpirun", "mpiexec"))  # the job may run on another machine than this one
 
 
 def seen(case: Case, nvml: Nvml | None, environment: Environment | None) -> tuple[Gpu, ...]:
@@ -29,6 +30,8 @@ def seen(case: Case, nvml: Nvml | None, environment: Environment | None) -> tupl
 
 def needed(case: Case) -> int | None:
     """GPUs on this host; None where another program places the workers."""
+    if SCHEDULERS.intersection(case.launch.wrappers):
+        return None
     ranks = case.size("tensor") * case.size("pipeline")
     nodes, replicas = case.size("nodes"), case.size("data")
     if case.engine == "vllm":
