@@ -11,9 +11,10 @@ import msgspec
 
 from .. import __version__
 from ..memory import fit as planning
-from ..memory import gpus, known, read
+from ..memory import gpus, known, kv, read
 from ..memory.fit import Model
 from ..memory.gpus import Card
+from ..memory.quantisation import named
 from ..memory.setting import NEWEST, Setting, version
 from ..model import Lang
 from ..report import fit as document
@@ -25,6 +26,29 @@ CONFIG_LIMIT = 8 << 20  # bytes of a config.json; the largest public ones have a
 # What is there wherever NVML could have something to say (probes/nvml.py), looked for before the probes are imported.
 TRACES = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/nvmap")
 LENGTHS = (1, 1 << 40)
+# Methods that name how a checkpoint is stored; they change nothing of a 16-bit one (vllm 0.33.0, sglang 0.5.23 --quantization).
+OF_CHECKPOINTS = frozenset(
+    [
+        "compressed-tensors",
+        "gguf",
+        "torchao",
+        "quark",
+        "modelopt",
+        "modelopt_mixed",
+        "humming",
+        "inc",
+        "hqq",
+        "online",
+        "experts_int8",
+        "moe_wna16",
+        "fbgemm_fp8",
+        "fp_quant",
+        "petit_nvfp4",
+        "qoq",
+        "bitblas",
+        "unquant",
+    ]
+)
 _HUMAN = re.compile(r"(\d{1,15})(?:\.(\d{1,6}))?([kKmMgGtT])?")
 _FACTORS = {"k": 10**3, "K": 1 << 10, "m": 10**6, "M": 1 << 20, "g": 10**9, "G": 1 << 30, "t": 10**12, "T": 1 << 40}
 
@@ -141,6 +165,20 @@ def _setting(r: Request) -> Setting:
     length = None
     if r.max_len is not None and r.max_len.lower() not in ("auto", "-1"):
         length = _whole("--max-model-len", r.max_len, *LENGTHS)
+    kv_dtype = _word("--kv-cache-dtype", r.kv_dtype)
+    if not kv.known_type(kv_dtype):
+        raise Usage(_unknown("--kv-cache-dtype", kv_dtype, "auto, fp8, bfloat16, nvfp4"))
+    if r.quantisation is not None and not named(r.quantisation).known and r.quantisation.lower() not in OF_CHECKPOINTS:
+        raise Usage(_unknown("--quantization", r.quantisation[:40], "fp8, awq, gptq, nvfp4, mxfp4, bitsandbytes"))
+    seqs = _whole("--max-num-seqs", r.seqs, 1, 1 << 20)
+    batched = _whole("--max-num-batched-tokens", r.batched, 1, 1 << 24)
+    if r.engine == "vllm" and seqs is not None and batched is not None and batched < seqs:
+        raise Usage(
+            t(
+                f"--max-num-batched-tokens {batched} is smaller than --max-num-seqs {seqs}, which vLLM refuses",
+                f"--max-num-batched-tokens {batched} 小于 --max-num-seqs {seqs}，vLLM 会拒绝",
+            )
+        )
     return Setting(
         engine=r.engine,  # type: ignore[arg-type]
         version=at,
@@ -148,10 +186,10 @@ def _setting(r: Request) -> Setting:
         pp=_whole("--pp", r.pp, 1, 1024) or 1,
         dp=_whole("--dp", r.dp, 1, 1024) or 1,
         ep=r.ep,
-        kv_dtype=_word("--kv-cache-dtype", r.kv_dtype),
+        kv_dtype=kv_dtype,
         max_len=length,
-        max_seqs=_whole("--max-num-seqs", r.seqs, 1, 1 << 20),
-        batched_tokens=_whole("--max-num-batched-tokens", r.batched, 1, 1 << 24),
+        max_seqs=seqs,
+        batched_tokens=batched,
         utilisation=share,
         eager=r.eager,
         offload_gib=_number("--cpu-offload-gb", r.offload, 0, 1 << 20) or 0.0,
@@ -159,6 +197,10 @@ def _setting(r: Request) -> Setting:
         lora_slots=_whole("--max-loras", r.loras, 0, 4096) or 0,
         lora_rank=_whole("--max-lora-rank", r.lora_rank, 1, 4096) or 16,
     )
+
+
+def _unknown(option: str, text: str, some: str) -> str:
+    return t(f"{option} {text}: not known here; for example {some}", f"{option} {text}：这里不认识；例如 {some}")
 
 
 def _share(r: Request) -> float | None:
@@ -259,11 +301,18 @@ def _model(text: str) -> tuple[Model, tuple[str | None, str], list[tuple[str, Ma
         return _from_folder(cached, text), (cached.repo or text, "hub-cache"), notes, []
     found = known.entry(text)
     if found is None:
+        from difflib import get_close_matches
+
+        shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:120])
+        every = {i.lower(): i for i in known.ids()} | {i.lower().rpartition("/")[2]: i for i in known.ids()}
+        near = list(dict.fromkeys(every[n] for n in get_close_matches(text[:120].lower(), every, n=3, cutoff=0.85)))
+        hint = t(f"; did you mean {', '.join(near)}?", f"；是否想用 {'、'.join(near)}？") if near else ""
         raise Unknown(
             t(
-                f"{text}: this model is not bundled and not in the Hugging Face cache of this host; give its folder or config.json",
-                f"{text}：该模型未内置，也不在本机的 Hugging Face 缓存中；请给出其目录或 config.json",
+                f"{shown}: this model is not bundled and not in the Hugging Face cache of this host; give its folder or config.json",
+                f"{shown}：该模型未内置，也不在本机的 Hugging Face 缓存中；请给出其目录或 config.json",
             )
+            + hint
         )
     if found.exact:
         notes.append(("bundled", {"id": found.id}))

@@ -92,12 +92,16 @@ def cards(text: str) -> tuple[Card, ...]:
         raise UnknownCard(text[:40], ())
     count, word = int(m[1] or 1), m[2]
     behind = re.match(r"^(.+?)\s*[xX*×]\s*(\d{1,3})$", word)  # H100x8; a card's own number has four digits
-    if behind is not None and not m[1]:
+    if behind is not None and m[1]:  # 8xH200x2
+        raise UnknownCard(text[:40], ())
+    if behind is not None:
         word, count = behind[1], int(behind[2])
     if not 1 <= count <= 4096:
         raise UnknownCard(text[:40], ())
     size = re.fullmatch(r"(\d{1,4}(?:\.\d+)?)\s*(?:GiB|GB|G)", word, re.IGNORECASE)
     if size is not None:
+        if float(size[1]) < 1:
+            raise UnknownCard(text[:40], ())
         one = Card(name=f"{size[1]} GiB", total=int(float(size[1]) * GIB))
     else:
         one = card(word)

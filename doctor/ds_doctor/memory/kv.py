@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import msgspec
@@ -15,6 +16,17 @@ _BITS = {
     "bfloat16": 16.0, "bf16": 16.0, "float16": 16.0, "half": 16.0, "fp16": 16.0, "float32": 32.0,
     "nvfp4": 4.5, "fp4_e2m1": 4.5, "mxfp4": 4.25, "mxfp8": 8.25,
 }  # fmt: skip
+
+
+# The engines' other names of types, whose share of scales differs from version to version.
+_OTHER = re.compile(
+    r"(?:turboquant|octave|ultraquant)_\w{1,30}|(?:int4|int8|fp8)_per_token_head|nvfp4\w{0,12}|fp4\w{0,12}"
+)
+
+
+def known_type(word: str) -> bool:
+    """Whether an engine knows a KV cache type of that name."""
+    return word.lower() in ("auto", "", *_BITS) or _OTHER.fullmatch(word.lower()) is not None
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .architecture import Quantisation
-from .values import Values
+from .values import WIDTH, Values
 
 _FP8 = frozenset(
     [
@@ -97,8 +97,8 @@ def _read(v: Values, config: Mapping[str, Any], fields: Mapping[str, Any]) -> Qu
         "hqq",
         "intel/auto-round",
     ):
-        bits = v.number("bits", "w_bit", "nbits", default=4.0)
-        group = v.number("group_size", "q_group_size", default=128.0)
+        bits = v.between("bits", "w_bit", "nbits", default=4.0, low=1, high=16)
+        group = v.between("group_size", "q_group_size", default=128.0, low=-1, high=WIDTH)
         return Quantisation(method=method, bits=bits + _scales(group, bits), skips=skips)
     if method == "bitsandbytes":
         return Quantisation(
@@ -154,8 +154,8 @@ def _compressed(v: Values, method: str, skips: tuple[str, ...]) -> Quantisation:
         weights = one.inner("weights") if one is not None else None
         if one is None or weights is None:
             continue
-        per = weights.number("num_bits", default=8.0)
-        size = weights.number("group_size", default=0.0)
+        per = weights.between("num_bits", default=8.0, low=1, high=16)
+        size = weights.between("group_size", default=0.0, low=-1, high=WIDTH)
         floating = weights.word("type") == "float"
         scale = (8 if floating and per == 4 else 16) / size if size > 0 else 0.01
         targets = one.raw("targets")

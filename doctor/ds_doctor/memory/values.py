@@ -75,6 +75,18 @@ class Values:
             return default
         return float(value) if value == value and abs(value) < 1e18 else default
 
+    def between(self, *names: str, default: float, low: float, high: float) -> float:
+        """A number between `low` and `high`. Unreadable for one outside, or for what is no number."""
+        name = next((n for n in names if self.fields.get(n) is not None), names[0])
+        value = self.raw(*names)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+            raise self._wrong(name, f"is no number but {_short(value)}")
+        if not low <= value <= high:
+            raise self._wrong(name, f"is {_short(value)}, outside {low:g} to {high:g}")
+        return float(value)
+
     def each(self, name: str, layers: int) -> list[int] | None:
         """One whole number a layer, when the field is a list that has them."""
         value = self.fields.get(name)
@@ -113,7 +125,9 @@ class Values:
 
 def _short(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:.3g}" if -(10**300) < value < 10**300 and abs(value) >= 10**15 else str(value)[:20]
+        if abs(value) >= 10**300:
+            return "a number of more than 300 digits"
+        return f"{value:.3g}" if abs(value) >= 10**15 else str(value)
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, str):

@@ -66,7 +66,7 @@ def _v41(a: Architecture, s: Setting) -> list[Kept]:
     blackwell = s.capability is not None and s.capability[0] >= 10
     record = _RECORD_V41_SM100 if blackwell else _RECORD
     # Mega attention, the default on capability 10, makes auto and fp8 nvfp4_ds_mla (flash_mla_mega_attn.py, packed_kv_cache_dtype).
-    mega = s.capability is not None and s.capability[0] == 10 and s.kv_dtype in (None, "auto", "fp8")
+    mega = s.engine == "vllm" and s.capability is not None and s.capability[0] == 10 and s.kv_dtype in ("auto", "fp8")
     nvfp4 = mega or s.kv_dtype == "nvfp4_ds_mla"
     latent = _RECORD_NVFP4 if nvfp4 else record
     to = 512 if blackwell else 576

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 
 import msgspec
 
 from .architecture import Architecture, Quantisation
+from .exceptions import exceptions
 from .kv import stage_layers
 from .parts import Part, layer_parts, parts
 from .quantisation import named
@@ -130,7 +130,7 @@ def _element(a: Architecture) -> int:
 
 
 def _bytes(a: Architecture, p: Part, q: Quantisation | None) -> int:
-    if q is None or not p.stored or _skipped(p, q):
+    if q is None or not p.stored:
         return p.count * _element(a)
     bits = q.bits
     if q.feed_bits is not None and p.role in ("mlp", "shared", "experts"):
@@ -139,27 +139,8 @@ def _bytes(a: Architecture, p: Part, q: Quantisation | None) -> int:
         bits = q.expert_bits
     if p.role == "tables":
         bits = 8.25
-    return int(p.count * bits / 8)
-
-
-# What a checkpoint's list of exceptions calls each role.
-_SKIP_WORDS = {
-    "attention": ("self_attn", "attention", "attn"), "latent": ("kv_b_proj", "self_attn"), "indexer": ("indexer",), "state": ("linear_attn", "mamba", "mixer"),
-    "mlp": ("mlp.gate_proj", "feed_forward", "mlp.down_proj"), "shared": ("shared_expert",), "experts": ("mlp.experts", "block_sparse_moe.experts"),
-}  # fmt: skip
-
-
-def _skipped(p: Part, q: Quantisation) -> bool:
-    """Whether the checkpoint leaves this part in the model's own type: all of it, as far as the patterns say."""
-    words = _SKIP_WORDS.get(p.role, ())
-    for skip in q.skips:
-        text = skip.removeprefix("re:").replace("\\", "")
-        if not any(w in text for w in words):
-            continue
-        number = re.search(r"layers\.(\d+)", text)
-        if number is None or (p.layer is not None and number[1] == str(p.layer)):
-            return True
-    return False
+    kept = exceptions(q.skips).share(p.role, p.split, p.layer) if q.skips else 0.0
+    return int(p.count * (kept * _element(a) + (1 - kept) * bits / 8))
 
 
 def _share(p: Part, s: Setting) -> float:
