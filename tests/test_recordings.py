@@ -35,5 +35,10 @@ def test_every_probe_but_those_that_read_whole_libraries_has_a_recording() -> No
     looking = {fact_name(f) for f in every_fact() if not getattr(f, "of_asked_alone", False)}
     libraries = {"kernels", "nccl_copies", "torch_build", "torch_libs"}
     sources = {"engine_flags", "engine_models"}  # trees under fixtures/engines stand for them
-    of_command = {"companions", "mounts"}  # absent on every host without a command; real folders in their own tests
+    of_command = {
+        "checksums",
+        "companions",
+        "mounts",
+        "proof",
+    }  # absent on every host without a command; real folders in their own tests
     assert looking - recorded <= libraries | sources | of_command

@@ -62,7 +62,7 @@ def test_nothing_imports_what_it_diagnoses(path: Path) -> None:
 def test_a_probe_sees_the_machine_only_through_the_door(path: Path) -> None:
     names = list(imports(path))
     assert not {n.split(".")[0] for n in names} & TOUCHES
-    assert own(iter(names)) <= {"api", "host", "model", "probes", "launch", "profile"}
+    assert own(iter(names)) <= {"api", "host", "manifest", "model", "probes", "launch", "profile"}
 
 
 @pytest.mark.parametrize("path", files(CHECKS), ids=lambda p: p.name)
@@ -103,6 +103,20 @@ def test_what_a_command_or_file_says_is_read_without_touching_the_host(path: Pat
     names = list(imports(path))
     assert not {n.split(".")[0] for n in names} & TOUCHES
     assert own(iter(names)) <= {"launch"}
+
+
+@pytest.mark.parametrize("path", files(DOCTOR / "manifest"), ids=lambda p: p.name)
+def test_what_a_list_of_checksums_says_is_read_without_touching_the_host(path: Path) -> None:
+    names = list(imports(path))
+    assert not {n.split(".")[0] for n in names} & TOUCHES
+    assert own(iter(names)) <= {"manifest"}
+
+
+@pytest.mark.parametrize("path", files(DOCTOR / "hashing"), ids=lambda p: p.name)
+def test_what_hashes_files_knows_no_model(path: Path) -> None:
+    names = list(imports(path))
+    assert not {n.split(".")[0] for n in names} & TOUCHES - {"os", "io", "ctypes"}
+    assert own(iter(names)) <= {"hashing"}
 
 
 @pytest.mark.parametrize("path", files(DOCTOR / "explain"), ids=lambda p: p.name)

@@ -1,6 +1,6 @@
 """Weights: is the model folder complete and unbroken, as far as names, sizes, headers and the index tell?
 
-Structure only: whether the bytes are the right ones takes a hash of every file, which a run does not do.
+Structure only; whether the bytes are the right ones is the business of weights_content.
 """
 
 from __future__ import annotations
@@ -341,21 +341,4 @@ def the_configuration_is_there(model: ModelFolder) -> Findings:
             file=blind[0].name,
             kind=blind[0].kind,
             files=len(blind),
-        )
-
-
-@check("weights-checksum-mismatch")
-def the_content_is_the_right_one(model: ModelFolder) -> Findings:
-    weight_files(model)
-    if model.proof is None:
-        raise Undecided("weights-not-hashed")
-    if model.proof.wrong.count:
-        names = shown(model.proof.wrong.first, model.proof.wrong.count)
-        yield found(
-            "weights-checksum-mismatch",
-            on=model.path,
-            count=model.proof.wrong.count,
-            files=model.proof.files,
-            names=names,
-            folder=quoted_path(model),
         )

@@ -31,7 +31,8 @@ T = TypeVar("T")
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What the user asked to be judged: the launch command, the interpreter, the model folder, another root's files
-    instead of this host, the profile of a model (None: not given). Of a service in a file, `command` are its words,
+    instead of this host, the profile of a model, a list of checksums for the model's files, the user that will read them (name, uid
+    or uid:gid) (None: not given). Of a service in a file, `command` are its words,
     `launch` is what the file says they start and where, `deployment` the settings around them. `gateways`: the routes to
     servers in that file."""
 
@@ -40,6 +41,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     root: str | None = None
     profile: Profile | None = None
+    manifest: str | None = None
+    user: str | None = None
     launch: Launch | None = None
     deployment: Deployment | None = None
     gateways: tuple[Gateway, ...] = ()

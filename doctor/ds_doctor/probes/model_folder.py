@@ -97,13 +97,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     quantization: str | None = None
 
 
-class Proof(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a full hash of this folder came to. This probe has none: it never hashes."""
-
-    files: int
-    wrong: Names = Names()
-
-
 class ModelFolder(msgspec.Struct, frozen=True, kw_only=True):
     """The model folder: its files, its index, what their headers say.
 
@@ -135,7 +128,6 @@ class ModelFolder(msgspec.Struct, frozen=True, kw_only=True):
     tokenizer: bool = True
     tokenizer_elsewhere: bool = False
     leftovers: Names = Names()
-    proof: Proof | None = None
 
 
 @probe
