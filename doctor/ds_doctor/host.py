@@ -71,7 +71,8 @@ def _note(what: str) -> None:
 
 
 class Stat(msgspec.Struct, frozen=True, kw_only=True):
-    """`kind` is file, directory, link, fifo, socket, character or block; sizes in bytes, times in seconds since 1970."""
+    """`kind` is file, directory, link, fifo, socket, character or block; sizes in bytes, times in seconds since 1970, where
+    `_ns` says so in nanoseconds (0 in recordings from before they were noted)."""
 
     kind: str
     mode: int
@@ -83,6 +84,8 @@ class Stat(msgspec.Struct, frozen=True, kw_only=True):
     dev: int
     ino: int
     rdev: int
+    mtime_ns: int = 0
+    ctime_ns: int = 0
 
 
 class Space(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +123,8 @@ def _as_stat(s: os.stat_result) -> Stat:
         dev=s.st_dev,
         ino=s.st_ino,
         rdev=s.st_rdev,
+        mtime_ns=s.st_mtime_ns,
+        ctime_ns=s.st_ctime_ns,
     )
 
 
