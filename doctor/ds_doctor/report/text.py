@@ -139,8 +139,8 @@ def faults(page: Page, results: Sequence[ResultDoc], verbose: bool, quiet: bool)
 
 def _service(page: Page, service: ServiceDoc, verbose: bool, quiet: bool) -> None:
     """A section of one of several services: what is its own."""
-    faults = [r for r in service.results if r.status in _ORDER]
-    if quiet and not any(r.status != "note" for r in faults):
+    own = [r for r in service.results if r.status in _ORDER]
+    if quiet and not any(r.status != "note" for r in own):
         return
     page.add()
     verdict = page.paint(page.word("verdict." + service.verdict), service.verdict)
@@ -150,7 +150,7 @@ def _service(page: Page, service: ServiceDoc, verbose: bool, quiet: bool) -> Non
         page.block("", "$ " + _command(service.command))
         for said in service.unread:
             page.block(page.word("unread"), said)
-    faults(page, faults, verbose, quiet)
+    faults(page, own, verbose, quiet)
     unjudged(page, service.results, quiet)
 
 
