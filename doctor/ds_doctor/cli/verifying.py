@@ -22,12 +22,9 @@ from ..report.verify_words import word
 from . import Unwritten, Usage, files, put
 from .judge import outputs_of, site_rules, write_out
 from .lang import from_locale, t
-from .proving import Stopped, Wish, of_part, prove
+from .proving import STRUCTURE_S, Stopped, Wish, of_part, prove
 from .terminal import colorful, width
 
-STRUCTURE_S = (
-    600.0  # for the look at names, sizes and headers; a file server that answers later than that is no use to an engine
-)
 FAMILY = "weights"
 # What fails because it cannot be read says nothing about the content.
 UNREAD = frozenset(["weights-unreadable", "weights-read-error"])
