@@ -141,7 +141,7 @@ def _cached(host: Host, given: str, source: str, launch: Launch, cache: str | No
 
 
 def _repository(host: Host, given: str, source: str, folder: str, launch: Launch) -> Place:
-    revision = option(launch.argv, ("--revision",)) or "main"
+    revision = host.asked.revision or option(launch.argv, ("--revision",)) or "main"
     repo = _repo_id(folder.rpartition("/")[2])
     snapshots = names_in(host, folder + "/snapshots")
     commit, problem = _commit(host, folder, revision, snapshots)
