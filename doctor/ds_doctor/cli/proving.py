@@ -90,7 +90,8 @@ def prove(host: Host, vouching: Vouching, wish: Wish, lang: Lang) -> tuple[list[
         memory.save()
     if signals.number is not None:
         hashed = sum(bool(s.digests) for s in states)
-        said = word("interrupted", lang, n=hashed, files=len(states)) if memory else word("interrupted.lost", lang)
+        safe = memory is not None and memory.is_kept()
+        said = word("interrupted", lang, n=hashed, files=len(states)) if safe else word("interrupted.lost", lang)
         raise Stopped(128 + signals.number, said)
     return states, time.monotonic() - begun
 
@@ -153,6 +154,10 @@ class _Memory:
         self.dirty = True
         if time.monotonic() - self.saved_at > SAVE_S:
             self.save()
+
+    def is_kept(self) -> bool:
+        """Whether there is a file that a later run will read."""
+        return self.folder is not None and kept.read(f"{self.folder}/{proofs.name_of(self.home)}") is not None
 
     def save(self) -> None:
         """Put what was learnt beside what is kept already; another run may have added to it meanwhile."""
