@@ -130,7 +130,9 @@ def _manifest(path: str) -> None:
     """Usage in one line for a manifest that cannot be used."""
     data = files.read("--manifest", path, manifest.LIMIT)
     try:
-        manifest.parse(data, os.path.basename(path))
+        listed = manifest.parse(data, os.path.basename(path))
+        if not listed.entries:
+            raise manifest.NotAManifest("no-entries", listed.problems[0].line if listed.problems else None)
     except manifest.NotAManifest as e:
         what = word("manifest." + e.why, from_arguments(sys.argv[1:]))
         raise Usage(
