@@ -107,7 +107,7 @@ class _Look:
         if path is None:
             return
         self.given = True
-        sums, told = _sums_look.given(self.host, path, self.names)
+        sums, told = _sums_look.given(self.host, path, self.root, self.names)
         self.lists.append(told)
         if sums is not None:
             self.repo, self.revision = self.repo or sums.repo, self.revision or sums.revision

@@ -135,6 +135,8 @@ def _lost(
             if entry is None and is_there(name):
                 continue
             what = _role(name, parts)
+            if what == "other" and not source.explicit:
+                continue  # pictures and licences: engines that fetch a model themselves leave them out
             weight = _weight(name, what, source, there, folder, linked=entry is not None)
             old = found.get(name)
             if old is None or rank[weight] < rank[old.weight]:

@@ -8,6 +8,7 @@ From 1.38 on (modelscope_hub/_download.py) there are only files, in `models/<org
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import msgspec
 
@@ -42,7 +43,7 @@ def notes(host: Host, root: str, names: list[str]) -> Notes | None:
         repo = f"{old[1]}/{old[2].replace('___', '.')}"
     told = _plain(host, f"{root}/.mdl") if ".mdl" in names else None
     if isinstance(told, dict) and isinstance(told.get("id"), str) and "/" in told["id"]:
-        repo = told["id"]
+        repo = told["id"].replace("___", ".")
     if ".mv" in names:
         try:
             found = _REVISION.search(host.text(f"{root}/.mv", limit=4096))
@@ -55,6 +56,39 @@ def notes(host: Host, root: str, names: list[str]) -> Notes | None:
             paths = [f["Path"] for f in fetched if isinstance(f, dict) and isinstance(f.get("Path"), str)]
             return Notes(repo=repo, revision=revision, fetched=tuple(paths), where=where)
     return Notes(repo=repo, revision=revision)
+
+
+def snapshot(host: Host, folder: str, revision: str | None) -> str | None:
+    """The snapshot of `models/<org>--<name>` that is meant: the revision, else master or main, else the only one."""
+    try:
+        names = host.names(folder + "/snapshots")
+    except Trouble:
+        return None
+    wanted = [revision] if revision is not None else ["master", "main", *(names if len(names) == 1 else [])]
+    return next((f"{folder}/snapshots/{n}" for n in wanted if n in names), None)
+
+
+def cached(host: Host, env: Mapping[str, str], repo: str, revision: str | None) -> str | None:
+    """Where ModelScope's cache has the model; None where it has not."""
+    org, _, name = repo.partition("/")
+    home = env.get("HOME", "")
+    base = env.get("MODELSCOPE_CACHE", "") or f"{home}/.cache/modelscope"
+    if base.startswith("~/"):
+        base = home + base[1:]
+    if not base.startswith("/") or not name:
+        return None
+    base = base.rstrip("/")
+    new = snapshot(host, f"{base}/models/{org}--{name}", revision)
+    if new is not None:
+        return new
+    older = name.replace(".", "___")
+    for path in (f"models/{org}/{older}", f"hub/models/{org}/{older}", f"hub/{org}/{older}", f"{org}/{older}"):
+        try:
+            if host.names(f"{base}/{path}"):
+                return f"{base}/{path}"
+        except Trouble:
+            continue
+    return None
 
 
 def _plain(host: Host, path: str) -> object:

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 
 from ..api import Host, Trouble
+from ..manifest import is_list_name, parse
 from ..manifest.structs import Entry, Manifest, NotAManifest
 from ._weight_file import clean
 from .checksums import SumsFile
 
-LIMIT = 16 << 20  # bytes of a list in the folder
-GIVEN_LIMIT = 128 << 20  # bytes of the one that the user gives: the API's answer for 200,000 files has 80 MB
+LIMIT = 32 << 20  # bytes of a list; more is not parsed
 LISTS = 500  # checksum files of one folder: one beside each of its shards
-# checklist.chk: Meta's own in the first Llama releases. A list of our own may have any name with "manifest".
-_SURE = re.compile(
-    r"(SHA\d*|MD5)-?SUMS?(\.txt|\.asc)?\Z|(sha\d*|md5)-?sums?(\.txt)?\Z|checklist\.chk\Z|.+\.(sha1|sha224|sha256|sha384|sha512|md5)(sums?)?(\.txt)?\Z",
-    re.IGNORECASE,
-)
-_MAYBE = re.compile(r"checksums?([._-][\w.-]*)?\Z|[\w.-]*manifest[\w.-]*\.(json|txt)\Z", re.IGNORECASE)
-_OTHERS = (".safetensors", ".bin", ".gguf", ".index.json")
+# A list of our own may have any name with "manifest".
+_OWN = re.compile(r"[\w.-]*manifest[\w.-]*\.json\Z", re.IGNORECASE)
 
 
 class Sums(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +34,7 @@ class Sums(msgspec.Struct, frozen=True, kw_only=True):
 def is_list(name: str) -> bool:
     """Whether a file of this name is looked into."""
     base = name.rpartition("/")[2]
-    return bool(_SURE.match(base) or _MAYBE.match(base)) and not base.endswith(_OTHERS)
+    return is_list_name(base) or bool(_OWN.match(base))
 
 
 def in_folder(host: Host, root: str, names: Iterable[str], there: set[str]) -> tuple[list[Sums], list[SumsFile]]:
@@ -48,31 +43,31 @@ def in_folder(host: Host, root: str, names: Iterable[str], there: set[str]) -> t
     told: list[SumsFile] = []
     for name in [n for n in names if is_list(n)][:LISTS]:
         folder, _, base = name.rpartition("/")
+        where = f"{root}/{folder}".rstrip("/")
+        problem, line = None, None
         try:
-            data = host.read(f"{root}/{name}", limit=LIMIT)
-            manifest = _parse(data, base)
+            manifest = _parse(host, f"{root}/{name}", base, where)
         except NotAManifest as e:
-            if _SURE.match(base):
-                told.append(SumsFile(name=clean(name), problem=e.why, line=e.line))
-            continue
+            problem, line = e.why, e.line
         except Trouble as t:
-            if _SURE.match(base):
-                told.append(SumsFile(name=clean(name), problem=t.reason.id))
+            problem = t.reason.id
+        if problem is not None:
+            if is_list_name(base):
+                told.append(SumsFile(name=clean(name), problem=problem, line=line))
             continue
         if manifest.kind != "ds-doctor" and base.endswith(".json"):
             continue  # somebody else's manifest: what its entries are relative to, nobody knows
-        entries = aligned(manifest.entries, there, folder)
-        found.append(Sums(where=name, entries=entries))
+        found.append(Sums(where=name, entries=aligned(manifest.entries, there, folder)))
         told.append(_told(name, manifest))
     return found, told
 
 
-def given(host: Host, path: str, there: set[str]) -> tuple[Sums | None, SumsFile]:
+def given(host: Host, path: str, root: str, there: set[str]) -> tuple[Sums | None, SumsFile]:
     """The list that the user gave."""
     path = path if path.startswith("/") else f"{host.real('.').rstrip('/')}/{path}"
     base = posixpath.basename(path)
     try:
-        manifest = _parse(host.read(path, limit=GIVEN_LIMIT), base)
+        manifest = _parse(host, path, base, root)
     except NotAManifest as e:
         return None, SumsFile(name=clean(base), given=True, problem=e.why, line=e.line)
     except Trouble as t:
@@ -87,13 +82,9 @@ def given(host: Host, path: str, there: set[str]) -> tuple[Sums | None, SumsFile
     return sums, msgspec.structs.replace(_told(base, manifest), given=True)
 
 
-def _parse(data: bytes, name: str) -> Manifest:
-    from .. import manifest
-
-    read: Callable[[bytes, str], Manifest] | None = getattr(manifest, "parse", None)
-    if read is None:
-        raise NotAManifest("unknown-schema")
-    return read(data, name)
+def _parse(host: Host, path: str, name: str, root: str) -> Manifest:
+    roots = {root, host.real(root)}
+    return parse(host.read(path, limit=LIMIT), name, [r for r in roots if r])
 
 
 def _told(name: str, manifest: Manifest) -> SumsFile:
