@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from .. import __version__, engine, manifest
+from ..catalogue import Catalogue
 from ..gather import Gathering
 from ..host import Asked, Host
 from ..model import Lang, Outcome, Trouble
@@ -66,7 +67,11 @@ def verify(r: Request) -> int:
 
     host = Host(_asked(r))
     outcomes = _look(host, checks, lang)
-    folder = _there(r, host, outcomes)
+    try:
+        folder = _there(r, host, outcomes, doctor.catalogue, lang)
+    except Unseen as e:
+        sys.stderr.write(f"ds-doctor: {e}\n")
+        return 3
     vouching = _vouching(host)
     try:
         states, seconds = _states(r, host, vouching, lang)
@@ -156,12 +161,19 @@ def _look(host: Host, checks: list[Any], lang: Lang) -> dict[type, Outcome]:
         return gathering.collect(progress.waiting)
 
 
-def _there(r: Request, host: Host, outcomes: dict[type, Outcome]) -> ModelFolder:
-    """What was looked at. Usage where there is nothing."""
+class Unseen(Exception):
+    """The structure could not be looked at: one line for standard error, exit status 3."""
+
+
+def _there(r: Request, host: Host, outcomes: dict[type, Outcome], words: Catalogue, lang: Lang) -> ModelFolder:
+    """What was looked at. Usage where there is nothing, Unseen where it gave no answer."""
     outcome = outcomes[ModelFolder]
     folder = outcome.fact
     if not isinstance(folder, ModelFolder):
-        raise Usage(f"{r.path}: {outcome.reason}")
+        said = f"{r.path}{t(': ', '：')}{words.explain(outcome.reason, lang) if outcome.reason else outcome.trouble}"
+        if outcome.trouble == "absent":  # an address of a bucket, say
+            raise Usage(said)
+        raise Unseen(said)
     if folder.layout == "missing":
         from ..probes._model_place import hub_cache
 
