@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from typing import Any
@@ -83,6 +84,7 @@ def verify(r: Request) -> int:
     results = engine.judge(checks, outcomes, doctor.catalogue, rules)
     verdicts = _concluded(r, engine.conclude(results, doctor.errors, set(), r.strict), folder, states)
     target = TargetDoc(model=r.path)
+    again = shlex.join(["ds-doctor", "verify", folder.given])
     doc = document.VerifyDoc(
         schema=document.SCHEMA,
         tool=ToolDoc(name="ds-doctor", version=__version__, catalogue_date=doctor.catalogue.date),
@@ -98,7 +100,7 @@ def verify(r: Request) -> int:
         quick=r.quick,
         part=r.only_shards,
         summary=document.summary_doc(states, seconds),
-        results=tuple(result_doc(x, doctor.catalogue, lang, False, target) for x in verdicts.results),
+        results=tuple(result_doc(x, doctor.catalogue, lang, False, target, again) for x in verdicts.results),
         files=tuple(document.file_doc(s) for s in states),
     )
     return _told(r, doc, states, "" if vouching is None else vouching.root, outputs, lang)
