@@ -58,6 +58,14 @@ def quoted_path(model: ModelFolder) -> str:
     return shlex.quote(model.path or model.given)
 
 
+def repair(model: ModelFolder, file: str) -> str | tuple[()]:
+    """The command that fetches one file of the model anew; empty where the layout does not tell it."""
+    if model.hub is None or model.hub.commit is None:
+        return ()
+    words = ["hf", "download", model.hub.repo, file, "--revision", model.hub.commit, "--force-download"]
+    return shlex.join(words)
+
+
 def all_seen(model: ModelFolder, *rules: str) -> Findings:
     """`unknown` for the rules where some weight files were not looked into."""
     if model.weights_unseen:

@@ -32,7 +32,7 @@ T = TypeVar("T")
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What the user asked to be judged: the launch command, the interpreter, the model folder, another root's files
     instead of this host, the profile of a model, a list of checksums for the model's files, the user that will read them (name, uid
-    or uid:gid) (None: not given). Of a service in a file, `command` are its words,
+    or uid:gid), the revision of a model in the hub cache (None: not given). Of a service in a file, `command` are its words,
     `launch` is what the file says they start and where, `deployment` the settings around them. `gateways`: the routes to
     servers in that file."""
 
@@ -43,6 +43,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     profile: Profile | None = None
     manifest: str | None = None
     user: str | None = None
+    revision: str | None = None
     launch: Launch | None = None
     deployment: Deployment | None = None
     gateways: tuple[Gateway, ...] = ()
@@ -71,7 +72,8 @@ def _note(what: str) -> None:
 
 
 class Stat(msgspec.Struct, frozen=True, kw_only=True):
-    """`kind` is file, directory, link, fifo, socket, character or block; sizes in bytes, times in seconds since 1970."""
+    """`kind` is file, directory, link, fifo, socket, character or block; sizes in bytes, times in seconds since 1970, where
+    `_ns` says so in nanoseconds (0 in recordings from before they were noted)."""
 
     kind: str
     mode: int
@@ -83,6 +85,8 @@ class Stat(msgspec.Struct, frozen=True, kw_only=True):
     dev: int
     ino: int
     rdev: int
+    mtime_ns: int = 0
+    ctime_ns: int = 0
 
 
 class Space(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +124,8 @@ def _as_stat(s: os.stat_result) -> Stat:
         dev=s.st_dev,
         ino=s.st_ino,
         rdev=s.st_rdev,
+        mtime_ns=s.st_mtime_ns,
+        ctime_ns=s.st_ctime_ns,
     )
 
 

@@ -33,7 +33,8 @@ class Identity(msgspec.Struct, frozen=True):
 class Done(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one job. `problem`: None (hashed), changed (other content or size than when the reading began, or shrank), read-error, denied, missing,
     not-a-file; then `error` is the system's words and `offset` the byte where reading failed (None: at opening). `digests` by algorithm, lower-case
-    hexadecimal; empty with a problem. `seconds` on the clock. `bytes`: how many were read. `identity` after the reading."""
+    hexadecimal; empty with a problem. `seconds` on the clock. `bytes`: how many were read. `identity` after the
+    reading, `before` when it began."""
 
     job: Job
     digests: dict[str, str] = {}
@@ -43,3 +44,4 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
     seconds: float = 0.0
     identity: Identity | None = None
+    before: Identity | None = None

@@ -1,0 +1,172 @@
+"""One file, opened with care, read whole and hashed; tells what came between. Knows nothing of the other files."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable
+
+from .digests import Digests
+from .structs import Done, Identity, Job
+
+# Denied for good; a file system that is full of errors says EIO.
+DENIED = (errno.EACCES, errno.EPERM)
+MISSING = (errno.ENOENT, errno.ENOTDIR)
+FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # a FIFO in the place of a file must not hold us up
+
+preadv = os.preadv
+
+
+class Stopped(Exception):
+    """The work was called off."""
+
+
+class Changed(Exception):
+    """The file is not what it was when the reading began."""
+
+
+class Broken(Exception):
+    """The system refused to read. `offset`: the byte, None at opening."""
+
+    def __init__(self, error: OSError, offset: int | None) -> None:
+        super().__init__(error, offset)
+        self.error = error
+        self.offset = offset
+
+
+def identity(s: os.stat_result) -> Identity:
+    return Identity(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns)
+
+
+def hash_one(
+    job: Job, buffer: memoryview, stop: threading.Event, progress: Callable[[int], None] | None = None
+) -> Done | None:
+    """What came of one file; None where `stop` was set before the end."""
+    begun = time.perf_counter()
+    reading = Reading(job, buffer, stop, progress)
+    problem: str | None = None
+    error: str | None = None
+    offset: int | None = None
+    digests: dict[str, str] = {}
+    try:
+        digests = reading.run()
+    except Stopped:
+        return None
+    except Changed:
+        problem = "changed"
+    except Broken as e:
+        offset, error = e.offset, os.strerror(e.error.errno) if e.error.errno else str(e.error)
+        problem = _problem(e.error, e.offset)
+    except NotAFile:
+        problem = "not-a-file"
+    except ValueError as e:  # a name that no system takes: a NUL, half a surrogate pair
+        problem, error = "missing", str(e)
+    return Done(
+        job=job,
+        digests=digests,
+        problem=problem,
+        error=error,
+        offset=offset,
+        bytes=reading.done,
+        seconds=time.perf_counter() - begun,
+        identity=reading.after,
+        before=reading.before,
+    )
+
+
+def _problem(error: OSError, offset: int | None) -> str:
+    if error.errno == errno.ESTALE:  # a network file system: replaced or removed on the server
+        return "changed"
+    if offset is None and error.errno in DENIED:
+        return "denied"
+    if offset is None and error.errno in MISSING:
+        return "missing"
+    return "read-error"
+
+
+class NotAFile(Exception):
+    """A folder, a FIFO, a device, a socket."""
+
+
+class Reading:
+    """One reading of one file. `done`: bytes read; `before` and `after`: what the file was, where that was seen."""
+
+    def __init__(
+        self, job: Job, buffer: memoryview, stop: threading.Event, progress: Callable[[int], None] | None
+    ) -> None:
+        self.job = job
+        self.buffer = buffer
+        self.stop = stop
+        self.progress = progress
+        self.done = 0
+        self.before: Identity | None = None
+        self.after: Identity | None = None
+
+    def run(self) -> dict[str, str]:
+        path = self.job.path
+        try:
+            named = os.stat(path)
+            if not stat.S_ISREG(named.st_mode):  # not even opened: that alone can rewind a tape or arm a watchdog
+                raise NotAFile
+            fd = os.open(path, FLAGS)
+        except OSError as e:
+            raise Broken(e, None) from None
+        try:
+            return self._whole(fd, named)
+        finally:
+            os.close(fd)
+
+    def _whole(self, fd: int, named: os.stat_result) -> dict[str, str]:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise NotAFile
+        os.set_blocking(fd, True)
+        for again in (False, True):
+            self.before = identity(found)
+            digests = Digests(self.job.algorithms, found.st_size)
+            self._read(fd, found.st_size, digests, quiet=again)
+            after = os.fstat(fd)
+            self.after = identity(after)
+            if (after.st_size, after.st_mtime_ns) != (found.st_size, found.st_mtime_ns) or self._replaced(named):
+                raise Changed
+            if after.st_ctime_ns == found.st_ctime_ns:
+                return digests.hex()
+            # Its mode, owner or links changed, or its content and then its time of change was set back: the second reading tells.
+            found = after
+        raise Changed
+
+    def _replaced(self, named: os.stat_result) -> bool:
+        """The name leads to another file than when the reading began. Asked twice of the name, since some file systems number
+        an open file otherwise."""
+        try:
+            now = os.stat(self.job.path)
+        except OSError:
+            return True
+        return (now.st_dev, now.st_ino) != (named.st_dev, named.st_ino)
+
+    def _read(self, fd: int, size: int, digests: Digests, quiet: bool) -> None:
+        at = self.done = 0
+        while at < size:
+            if self.stop.is_set():
+                raise Stopped
+            read = self._some(fd, min(len(self.buffer), size - at), at)
+            if not read:
+                self.after = identity(os.fstat(fd))
+                raise Changed  # it ends before its size
+            digests.feed(self.buffer[:read])
+            at += read
+            self.done = at
+            if self.progress and not quiet:
+                self.progress(read)
+        if self._some(fd, 1, size):
+            self.after = identity(os.fstat(fd))
+            raise Changed  # it goes on after its size
+
+    def _some(self, fd: int, length: int, at: int) -> int:
+        try:
+            return preadv(fd, [self.buffer[:length]], at)
+        except OSError as e:
+            raise Broken(e, at) from None
