@@ -15,13 +15,15 @@ _UNSAYABLE = ("\N{REPLACEMENT CHARACTER}", "…")
 _REPOSITORY = "ORG/NAME"
 
 
-def repair(model: ModelFolder, file: str, sums: Checksums | None = None) -> str | tuple[()]:
-    """The command; empty where the layout does not tell it.
+def repair(model: ModelFolder, file: str, sums: Checksums | None = None, astray: bool = False) -> str | tuple[()]:
+    """The command; empty where the layout does not tell it. `astray`: a link in the snapshot that leads elsewhere.
 
-    A whole-looking file in the Hub's cache is never fetched again without --force-download (huggingface_hub 0.17 to 2.4, file_download.py):
-    with it the blob is downloaded beside the old one and put in its place. ModelScope up to 1.37 takes a file that is there for the right one.
+    Tried with huggingface_hub 0.23.0, 0.34.4 and 2.4.0: a damaged blob is fetched again with --force-download only, and what stands in a snapshot
+    in the place of the link to it, a file or another link, is left as it is. ModelScope up to 1.37 takes a file that is there for the right one.
     """
     words = _words(model, file, sums)
+    if words and model.hub is not None and (astray or (sums is not None and sums.copied)):
+        words = ["rm", "-f", f"{model.path}/{file}", "&&", *words]
     if not words or any(u in w for w in words for u in _UNSAYABLE):
         return ()
     return shlex.join(words).replace(" '&&' ", " && ")

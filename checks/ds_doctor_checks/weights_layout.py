@@ -79,7 +79,6 @@ def every_listed_file_is_there(model: ModelFolder, sums: Checksums) -> Findings:
             file=file.name,
             source=LISTERS.get(file.source, file.source),
             where=file.where,
-            size="?" if file.size is None else file.size,
             folder=quoted_path(model),
             repair=repair(model, file.name, sums),
         )
@@ -206,7 +205,8 @@ def links_stay_in_their_repository(model: ModelFolder, sums: Checksums) -> Findi
         rule, other = other, rule
     yield not_applicable(other, "model-not-in-hub-cache" if model.hub is None else "model-in-hub-cache")
     for link in sums.links:
-        yield found(rule, on=link.name, file=link.name, target=link.target, repair=repair(model, link.name, sums))
+        command = repair(model, link.name, sums, astray=True)
+        yield found(rule, on=link.name, file=link.name, target=link.target, repair=command)
     yield from _unseen(sums, rule)
 
 
