@@ -18,7 +18,7 @@ from ..host import Asked, Host
 from ..model import Lang, Outcome, Trouble
 from ..probes import _checksum_look
 from ..probes.checksums import Vouching
-from ..probes.proof import FileProof, Proof, home_of, recalled, tally
+from ..probes.proof import FileProof, Proof, home_of, is_remembered, recalled, tally
 from ..report.verify_words import duration, size, word
 from .look import Options, host_for
 
@@ -83,14 +83,15 @@ def prove(host: Host, vouching: Vouching, wish: Wish, lang: Lang) -> tuple[list[
         for done in hash_files(todo, threads=wish.threads, warm=wish.warm, progress=progress.add, stop=signals.stop):
             i = jobs[done.job.path]
             states[i] = _after(states[i], done)
-            if memory is not None:
-                memory.add(host, states[i], done)
+            if memory is not None and is_remembered(vouching, states[i].file):
+                memory.add(states[i], done)
             progress.show()
     if memory is not None:
         memory.save()
     if signals.number is not None:
         hashed = sum(bool(s.digests) for s in states)
-        said = word("interrupted", lang, n=hashed, files=len(states)) if memory else word("interrupted.lost", lang)
+        safe = memory is not None and memory.is_kept()
+        said = word("interrupted", lang, n=hashed, files=len(states)) if safe else word("interrupted.lost", lang)
         raise Stopped(128 + signals.number, said)
     return states, time.monotonic() - begun
 
@@ -139,7 +140,7 @@ class _Memory:
         self.saved_at = time.monotonic()
         self.dirty = False
 
-    def add(self, host: Host, state: FileProof, done: Done) -> None:
+    def add(self, state: FileProof, done: Done) -> None:
         if self.folder is None or not done.digests or done.identity is None:
             return
         i = done.identity
@@ -153,6 +154,10 @@ class _Memory:
         self.dirty = True
         if time.monotonic() - self.saved_at > SAVE_S:
             self.save()
+
+    def is_kept(self) -> bool:
+        """Whether there is a file that a later run will read."""
+        return self.folder is not None and kept.read(f"{self.folder}/{proofs.name_of(self.home)}") is not None
 
     def save(self) -> None:
         """Put what was learnt beside what is kept already; another run may have added to it meanwhile."""

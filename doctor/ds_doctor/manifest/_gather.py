@@ -16,7 +16,6 @@ BY_DIGITS: dict[int, str] = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 
 DIGITS: dict[str, int] = {"git-sha1": 40, **{name: digits for digits, name in BY_DIGITS.items()}}
 
 _HEX = re.compile(r"[0-9a-f]+")
-_UNSHOWABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def digest_of(algorithm: str, text: str) -> str | None:
@@ -26,8 +25,8 @@ def digest_of(algorithm: str, text: str) -> str | None:
 
 
 def shown(text: str) -> str:
-    """A piece of a list as it can stand in a report: one line of at most 120 characters, bytes that are not UTF-8 as U+FFFD."""
-    text = _UNSHOWABLE.sub("\N{REPLACEMENT CHARACTER}", text[:121])
+    """A piece of a list as it can stand in a report: one line of at most 120 characters, what cannot be printed as U+FFFD."""
+    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:121])
     return text if len(text) <= 120 else text[:119] + "…"
 
 
@@ -40,13 +39,15 @@ class Gathered:
         self.digests: dict[str, dict[str, str]] = {}
         self.problems: list[Problem] = []
         self.problem_count = 0
-        self.full = False
+        self.full = False  # no more entries are taken
+        self.alike = False  # whether anything was like a line of a list
         self._number = number
         self._disputed: set[tuple[str, str]] = set()
         self._roots = tuple(r.rstrip("/") + "/" for r in roots)
 
     def problem(self, kind: str, text: str, offset: int | None = None) -> None:
         self.problem_count += 1
+        self.alike = self.alike or kind not in ("bad-line", "too-many")
         if len(self.problems) < PROBLEMS:
             line = None if offset is None or self._number is None else self._number(offset)
             self.problems.append(Problem(id=kind, line=line, text=shown(text)))
@@ -56,6 +57,7 @@ class Gathered:
         place = self._place(name, offset)
         if place is None:
             return
+        self.alike = True
         known = self.digests.get(place)
         if known is None:
             if len(self.digests) >= ENTRIES:
@@ -83,6 +85,12 @@ class Gathered:
                 twice = True
         if twice:
             self.problem("twice", place, offset)
+
+    def unalign(self) -> None:
+        """Blanks before every name were put there by people, to align columns."""
+        if len(self.digests) > 1 and all(n.startswith(" ") and n.strip() for n in self.digests):
+            self.sizes = {n.lstrip(" "): size for n, size in self.sizes.items()}
+            self.digests = {n.lstrip(" "): digests for n, digests in self.digests.items()}
 
     def manifest(self, kind: str, repo: str | None = None, revision: str | None = None) -> Manifest:
         return Manifest(

@@ -47,6 +47,7 @@ class Item(msgspec.Struct):
     type_: _Word = msgspec.field(default=None, name="Type")
     size: _Count = None
     size_: _Count = msgspec.field(default=None, name="Size")
+    tree_id: _Word = None  # of a folder, in `hf models ls`
     oid: _Word = None
     oid_type: _Word = None
     blob_id: _Word = None
@@ -110,9 +111,15 @@ def _parts(data: bytes) -> Iterator[bytes]:
     for count, joint in enumerate(found for found in _JOINT.finditer(plain) if found[1]):
         if count > ENTRIES:
             raise NotAManifest("too-large")
-        yield data[start : joint.end()]
+        yield _whole(data[start : joint.end()])
         start = joint.end()
-    yield data[start:]
+    yield _whole(data[start:])
+
+
+def _whole(part: bytes) -> bytes:
+    if _decoded(part, msgspec.Raw) is None:
+        raise NotAManifest("not-json")
+    return part
 
 
 def _line_of(data: bytes, error: Exception) -> int | None:
@@ -128,18 +135,15 @@ class _Reader:
         self.revision: str | None = None
 
     def manifest(self) -> Manifest:
-        if not self.gathered.digests and not self.gathered.problem_count and self.kind != "ds-doctor":
+        if not self.gathered.alike and self.kind != "ds-doctor":
             raise NotAManifest("no-entries")
         return self.gathered.manifest(self.kind or "json", self.repo, self.revision)
 
     def part(self, text: bytes) -> None:
-        start = text.lstrip()[:1]
-        if start == b"[":
+        if text.lstrip()[:1] == b"[":
             self.items(text, None)
-        elif start == b"{":
-            self.table(text)
         else:
-            raise NotAManifest("no-entries")
+            self.table(text)
 
     def table(self, text: bytes) -> None:
         top = _decoded(text, _Top)
@@ -203,14 +207,18 @@ class _Reader:
         return _decoded(text, shape)
 
     def item(self, item: Item, kind: str | None) -> None:
-        if self.gathered.full or item.type == "directory" or item.type_ == "tree":
+        if self.gathered.full or item.type == "directory" or item.type_ == "tree" or item.tree_id is not None:
             return
         name = _name(item)
         if not name:
             self.gathered.problem("bad-line", "")
             return
         digests, bad = _digests(item)
-        self.kind = self.kind or kind or _kind(item)
+        kind = kind or _kind(item)
+        if kind == "json" and not digests and bad is None:  # any object has a name
+            self.gathered.problem("bad-line", name)
+            return
+        self.kind = self.kind or kind
         if bad is not None:
             self.gathered.problem("bad-digest", f"{name}: {bad}")
         self.gathered.add(name, digests, _size(item))
@@ -236,7 +244,7 @@ def _kind(item: Item) -> str:
         return "git-lfs"
     if item.path_ is not None:
         return "modelscope"
-    hub = item.rfilename or item.oid or item.blob_id or item.blob_id_ or item.lfs
+    hub = item.rfilename or item.oid or item.blob_id or item.blob_id_ or item.lfs or (item.path and item.type == "file")
     return "hub" if hub else "json"
 
 

@@ -20,11 +20,11 @@ STDIN = {"-", "stdin", "(stdin)"}  # the name that the writers give what was pip
 _LINE = re.compile(rb"[^\n]+")
 _RECORD = re.compile(rb"[^\0]+")  # of `sha256sum -z`
 # The writers' own: hash, a blank, a blank or `*`, the name as it is. With one blank only: `sha256 -r` of the BSDs. A tab is people's.
-_GNU = re.compile(rb"[ \t]*(\\?)([0-9A-Fa-f]{32,128})(?:\t[\t ]*\*?| [ *]?)(?=.)(.+)", re.DOTALL)
+_GNU = re.compile(rb"(\\?)([0-9A-Fa-f]{32,128})(?:\t[\t ]*\*?| [ *]?)(?=.)(.+)", re.DOTALL)
 # SHA256 (name) = hash; openssl leaves blanks out, says SHA2-256, and has colons between the bytes when asked.
-_BSD = re.compile(rb"[ \t]*(\\?)([A-Za-z][A-Za-z0-9/_-]{1,15}) ?\((.+)\) ?= ?([0-9A-Fa-f:]{8,400})[ \t]*", re.DOTALL)
+_BSD = re.compile(rb"(\\?)([A-Za-z][A-Za-z0-9/_-]{1,15}) ?\((.+)\) ?= ?([0-9A-Fa-f:]{8,400})[ \t]*", re.DOTALL)
 _LABELLED = re.compile(
-    rb"[ \t]*([A-Za-z][A-Za-z0-9/_-]{1,15})(?:[ \t]?[:=][ \t]?|[ \t])([0-9A-Fa-f]{32,128})[ \t][ \t*]?(.+)"
+    rb"([A-Za-z][A-Za-z0-9/_-]{1,15})(?:[ \t]?[:=][ \t]?|[ \t])([0-9A-Fa-f]{32,128})[ \t][ \t*]?(.+)"
 )
 _LABEL_BEFORE = re.compile(rb"(?:^|(?<=[ \t:=]))([A-Za-z][A-Za-z0-9/_-]{1,15}):[ \t]?$")
 _GIT_LFS = re.compile(rb"([0-9a-f]{64}) [*-] (.+)", re.DOTALL)  # git lfs ls-files -l
@@ -39,12 +39,10 @@ _IDLE = re.compile(
 )
 # A digest that is too short, too long or of other letters, where a digest belongs.
 _CUT = re.compile(
-    rb"[ \t]*\\?(?:[A-Za-z][A-Za-z0-9/_-]{1,15} ?(?:\(.+\) ?= ?|[:=][ \t]*))?(?=[0-9]*[A-Fa-f])[0-9A-Fa-f]{6,}(?:\.\.|\xe2\x80\xa6|[^0-9A-Za-z]|$)",
+    rb"\\?(?:[A-Za-z][A-Za-z0-9/_-]{1,15} ?(?:\(.+\) ?= ?|[:=][ \t]*))?(?=[0-9]*[A-Fa-f])[0-9A-Fa-f]{6,}(?:\.\.|\xe2\x80\xa6|[^0-9A-Za-z]|$)",
     re.DOTALL,
 )
 _HEX_BYTES = b"0123456789abcdefABCDEF"
-_ESCAPE = re.compile(rb"\\(.?)", re.DOTALL)
-_UNESCAPED = {b"n": b"\n", b"\\": b"\\", b"r": b"\r"}
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 _SIGNED = b"-----BEGIN PGP SIGNED MESSAGE-----"
 _SIGNATURE = b"-----BEGIN PGP SIGNATURE-----"
@@ -142,7 +140,6 @@ class _Reader:
         self.of = of
         self.foreign = foreign
         self.gathered = Gathered(roots, lines.number)
-        self.like_a_list = False
         self.unknown_algorithm = False
 
     def manifest(self) -> Manifest:
@@ -154,11 +151,12 @@ class _Reader:
             gathered.add(name, {algorithm: digest}, None, offset)
             if gathered.full:
                 break
-        if not gathered.digests and not self.like_a_list:
+        if not gathered.alike:
             if b"\0" in self.lines.data:
                 raise NotAManifest("not-text")
             line = gathered.problems[0].line if gathered.problems else None
             raise NotAManifest("unknown-algorithm" if self.unknown_algorithm else "no-entries", line)
+        gathered.unalign()
         return gathered.manifest("sums")
 
     def of_one_file(self, records: Iterator[Record]) -> Iterator[Record]:
@@ -173,12 +171,12 @@ class _Reader:
             if count >= LINES:
                 self.gathered.problem("too-many", "", offset)
                 return
-            record = None if len(line) > LINE_BYTES else self.record(line, offset)
+            record = self.bad(line, offset, "bad-line") if len(line) > LINE_BYTES else self.record(line, offset)
             if record is not None:
-                self.like_a_list = True
                 yield record
 
     def record(self, line: bytes, offset: int) -> Record | None:
+        line = line.lstrip(b" \t")
         found = _GNU.fullmatch(line)
         if found and len(found[2]) in BY_DIGITS:
             return self.made(line, offset, found[3], BY_DIGITS[len(found[2])], found[2], bool(found[1]), self.foreign)
@@ -187,7 +185,7 @@ class _Reader:
             return self.made(
                 line, offset, found[3], algorithm_named(found[2].decode()), found[4].replace(b":", b""), bool(found[1])
             )
-        if _IDLE.fullmatch(line.strip(b" \t")):
+        if _IDLE.fullmatch(line.rstrip(b" \t")):
             return None
         found = _LABELLED.fullmatch(line)
         if found and (algorithm := algorithm_named(found[1].decode())):
@@ -209,7 +207,6 @@ class _Reader:
             before = before[: len(before) - len(label[0])]
         name = before.rstrip(b" \t:=")
         between = before[len(name) :]
-        name = name.lstrip(b" \t")
         if not name:
             return self.made(line, offset, None, algorithm, digest, foreign=foreign)
         if not between or not (
@@ -233,22 +230,20 @@ class _Reader:
             return None
         if name is None:
             if self.of is None:
-                return self.bad(line, offset)
+                return self.bad(line, offset, "bad-line")
             return offset, self.of, algorithm, digest.decode().lower()
         if len(digest) != DIGITS[algorithm]:
             return self.bad(line, offset, "bad-digest")
         if escaped:
             unescaped = _unescape(name)
             if unescaped is None:
-                return self.bad(line, offset)
+                return self.bad(line, offset, "bad-line")
             name = unescaped
         return offset, _text(name), algorithm, digest.decode().lower()
 
     def bad(self, line: bytes, offset: int, kind: str | None = None) -> Record | None:
         if kind is None:
             kind = "bad-digest" if _CUT.match(line) else "bad-line"
-        if kind == "bad-digest":
-            self.like_a_list = True
         keep = self.gathered.problem_count < PROBLEMS
         self.gathered.problem(kind, _text(line[:400]) if keep else "", offset)
         return None
@@ -256,9 +251,10 @@ class _Reader:
 
 def _unescape(name: bytes) -> bytes | None:
     """A name as coreutils escapes it, or None when it holds an escape that coreutils does not write."""
-    if any(e not in _UNESCAPED for e in set(_ESCAPE.findall(name))):
+    if b"\0" in name:
         return None
-    return _ESCAPE.sub(lambda m: _UNESCAPED[m[1]], name)
+    name = name.replace(b"\\\\", b"\0").replace(b"\\n", b"\n").replace(b"\\r", b"\r")
+    return None if b"\\" in name else name.replace(b"\0", b"\\")
 
 
 def _text(name: bytes) -> str:

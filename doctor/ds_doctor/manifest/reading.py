@@ -37,7 +37,7 @@ def parse(data: bytes, name: str, roots: Iterable[str] = ()) -> Manifest:
     start = data[:4096].lstrip()[:1]
     if not start and not data.strip():
         raise NotAManifest("empty")
-    if start in (b"{", b"["):
+    if start in (b"{", b"[") and _is_utf8(data):
         try:
             return _json.read(data, roots)
         except NotAManifest as e:
@@ -48,3 +48,10 @@ def parse(data: bytes, name: str, roots: Iterable[str] = ()) -> Manifest:
             except NotAManifest:
                 raise e from None
     return _sums.read(data, name, roots)
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        return data.isascii() or bool(data.decode())
+    except UnicodeError:
+        return False
