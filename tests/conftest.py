@@ -31,3 +31,13 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
         assert path.read_text("utf-8") == text, f"{path} differs: pytest --update writes it anew"
 
     return compare
+
+
+@pytest.fixture(scope="session")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every layout of verify_builder.py, whole: tests copy what they damage."""
+    import verify_builder
+
+    folder = tmp_path_factory.mktemp("shelf")
+    verify_builder.fill(folder)
+    return folder

@@ -62,7 +62,7 @@ def test_nothing_imports_what_it_diagnoses(path: Path) -> None:
 def test_a_probe_sees_the_machine_only_through_the_door(path: Path) -> None:
     names = list(imports(path))
     assert not {n.split(".")[0] for n in names} & TOUCHES
-    assert own(iter(names)) <= {"api", "host", "manifest", "model", "probes", "launch", "profile"}
+    assert own(iter(names)) <= {"api", "host", "manifest", "model", "probes", "proofs", "launch", "profile"}
 
 
 @pytest.mark.parametrize("path", files(CHECKS), ids=lambda p: p.name)
@@ -81,6 +81,7 @@ def test_a_check_never_touches_the_host(path: Path) -> None:
         ("kept.py", set()),
         ("host.py", {"command", "kept", "launch", "model", "profile"}),
         ("profile.py", set()),
+        ("proofs.py", set()),
         ("replay.py", {"command", "host", "model"}),
         ("rooted.py", {"command", "host", "model"}),
         ("pattern.py", set()),

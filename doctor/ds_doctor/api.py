@@ -17,6 +17,7 @@ from .model import (
     Unseen,
     found,
     not_applicable,
+    passed,
     undecided,
 )
 from .registry import check, probe
@@ -40,6 +41,7 @@ __all__ = [
     "check",
     "found",
     "not_applicable",
+    "passed",
     "probe",
     "read_table",
     "undecided",

@@ -26,13 +26,14 @@ from .profile import Profile
 
 READ_LIMIT = 4 << 20  # bytes; a configuration file beyond this is not one
 NAMES_LIMIT = 200_000  # entries of one folder
+_ACLS = ("system.posix_acl_access", "system.nfs4_acl")  # acl(5); nfs4_acl(5)
 T = TypeVar("T")
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What the user asked to be judged: the launch command, the interpreter, the model folder, another root's files
     instead of this host, the profile of a model, a list of checksums for the model's files, the user that will read them (name, uid
-    or uid:gid) (None: not given). Of a service in a file, `command` are its words,
+    or uid:gid), the revision of a model in the hub cache (None: not given). Of a service in a file, `command` are its words,
     `launch` is what the file says they start and where, `deployment` the settings around them. `gateways`: the routes to
     servers in that file."""
 
@@ -43,6 +44,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     profile: Profile | None = None
     manifest: str | None = None
     user: str | None = None
+    revision: str | None = None
     launch: Launch | None = None
     deployment: Deployment | None = None
     gateways: tuple[Gateway, ...] = ()
@@ -71,7 +73,8 @@ def _note(what: str) -> None:
 
 
 class Stat(msgspec.Struct, frozen=True, kw_only=True):
-    """`kind` is file, directory, link, fifo, socket, character or block; sizes in bytes, times in seconds since 1970."""
+    """`kind` is file, directory, link, fifo, socket, character or block; sizes in bytes, times in seconds since 1970, where
+    `_ns` says so in nanoseconds (0 in recordings from before they were noted)."""
 
     kind: str
     mode: int
@@ -83,6 +86,8 @@ class Stat(msgspec.Struct, frozen=True, kw_only=True):
     dev: int
     ino: int
     rdev: int
+    mtime_ns: int = 0
+    ctime_ns: int = 0
 
 
 class Space(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +125,8 @@ def _as_stat(s: os.stat_result) -> Stat:
         dev=s.st_dev,
         ino=s.st_ino,
         rdev=s.st_rdev,
+        mtime_ns=s.st_mtime_ns,
+        ctime_ns=s.st_ctime_ns,
     )
 
 
@@ -194,6 +201,19 @@ class Host:
         """At most `size` bytes from `offset` of a regular file; fewer at its end."""
         data: bytes = self._call("read_at", path, offset, size)
         return data
+
+    def holes(self, path: str, limit: int = 64) -> list[list[int]]:
+        """The first `limit` ranges [begin, end) of a regular file for which no data is stored: they read as zeros.
+
+        Empty where there are none, or where the file system does not say (lseek(2), SEEK_HOLE).
+        """
+        ranges: list[list[int]] = self._call("holes", path, limit)
+        return ranges
+
+    def has_acl(self, path: str) -> bool:
+        """Whether an access control list beside the mode decides who may do what (POSIX or NFSv4, in an extended attribute)."""
+        answer: bool = self._call("has_acl", path)
+        return answer
 
     def names(self, path: str) -> list[str]:
         """The sorted names in a folder."""
@@ -354,6 +374,43 @@ class Host:
         finally:
             os.close(fd)
         return b"".join(parts)
+
+    def _holes(self, path: str, limit: int) -> list[list[int]]:
+        fd = self._open(path)
+        try:
+            size = os.fstat(fd).st_size
+            found: list[list[int]] = []
+            at = 0
+            while at < size and len(found) < limit:
+                begin = os.lseek(fd, at, os.SEEK_HOLE)
+                if begin >= size:  # the hole behind the end, which every file has
+                    break
+                try:
+                    at = os.lseek(fd, begin, os.SEEK_DATA)
+                except OSError as e:
+                    if e.errno != errno.ENXIO:
+                        raise
+                    at = size  # nothing but a hole up to the end
+                found.append([begin, min(at, size)])
+            return found
+        except OSError as e:
+            if e.errno in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENXIO):
+                return []
+            raise
+        finally:
+            os.close(fd)
+
+    def _has_acl(self, path: str) -> bool:
+        where = self._inside(path)
+        for name in _ACLS:
+            try:
+                os.getxattr(where, name)
+            except OSError as e:
+                if e.errno not in (errno.ENODATA, errno.EOPNOTSUPP):
+                    raise
+            else:
+                return True
+        return False
 
     def _names(self, path: str) -> list[str]:
         names: list[str] = []

@@ -25,7 +25,7 @@ def folder(env: Mapping[str, str]) -> str | None:
 
 
 def read(path: str) -> bytes | None:
-    """A file that this user or root wrote; None for any other and for none."""
+    """A file that this user or root wrote and nobody else may write; None for any other and for none."""
     try:
         # Looked at when it is open, and without waiting: a FIFO in its place must not hold the run.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
@@ -33,8 +33,9 @@ def read(path: str) -> bytes | None:
         return None
     try:
         s = os.fstat(fd)
-        # Another user's file in a shared cache directory could put words into our mouth.
-        if not stat.S_ISREG(s.st_mode) or s.st_uid not in (0, os.geteuid()) or s.st_size > LIMIT:
+        # Another user's file in a shared cache directory, or one that others may write, could put words into our mouth.
+        theirs = s.st_uid not in (0, os.geteuid()) or s.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if not stat.S_ISREG(s.st_mode) or theirs or s.st_size > LIMIT:
             return None
         with os.fdopen(fd, "rb", closefd=False) as f:
             return f.read(LIMIT)

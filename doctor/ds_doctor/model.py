@@ -112,10 +112,11 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """A check's word on one of its rules where that differs from the others: `skip` or `unknown`, with the reason."""
+    """A check's word on one of its rules where that differs from the others: `skip` or `unknown`, with the reason; or `pass`, with what
+    it rests on where that is more than a reader would think."""
 
     rule: str
-    status: Literal["skip", "unknown"]
+    status: Literal["skip", "unknown", "pass"]
     reason: Reason
 
 
@@ -130,6 +131,11 @@ def found(rule: str, on: str | None = None, **data: Any) -> Finding:
 def not_applicable(rule: str, reason: str, **data: Any) -> Verdict:
     """This one rule of the check does not apply here."""
     return Verdict(rule, "skip", Reason(reason, data))
+
+
+def passed(rule: str, reason: str, **data: Any) -> Verdict:
+    """This one rule of the check is kept, and `reason` says what that rests on."""
+    return Verdict(rule, "pass", Reason(reason, data))
 
 
 def undecided(rule: str, reason: str, **data: Any) -> Verdict:

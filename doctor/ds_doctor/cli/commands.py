@@ -17,6 +17,9 @@ COMMANDS: Mapping[str, str] = {
         "Check this host, and the launch COMMAND if one is given.", "检查本主机，若给出启动命令 COMMAND 则一并检查。"
     ),
     "explain": t("Explain an error text, a log or a rule.", "解释一条错误信息、一份日志或一条规则。"),
+    "verify": t(
+        "Verify a model's weights: complete, uncorrupted, the right ones.", "验证模型权重：完整、未损坏、正是所需版本。"
+    ),
     "fit": t("Work out whether a model fits on GPUs, without a host.", "计算模型能否放进 GPU 显存（无需主机）。"),
     "list": t("List the checks, rules, symptoms, facts or plugins.", "列出检查、规则、症状、事实或插件。"),
     "schema": t("Print the JSON Schema of what the program writes.", "输出本程序所写 JSON 的 Schema。"),

@@ -32,7 +32,7 @@ def run(options: Options) -> int:
     end_whatever_happens(options.timeout)
 
     doctor = engine.assemble(os.environ)
-    doctor, off = _site_rules(doctor, options.rules)
+    doctor, off = site_rules(doctor, options.rules)
     words = doctor.catalogue
     asked, kept = what(options, lambda reason: words.explain(reason, lang))
     if options.profile is not None:
@@ -62,6 +62,14 @@ def run(options: Options) -> int:
     outcomes = gathered[0]
     if named:
         _understood(outcomes[Packages], words, lang)
+    if options.verify_weights:
+        from .proving import Stopped, prove_all
+
+        try:
+            deadline += prove_all(options, asked, gathered, lang)
+        except Stopped as e:
+            sys.stderr.write(f"ds-doctor: {e.said}\n")
+            return e.status
     judged = [engine.judge(checks, o, words, rules, deadline) for o in gathered]
     together = combine([host_words.service_name(a) for a in asked], judged)
     verdicts = [engine.conclude(results, doctor.errors, required, options.strict) for results in judged]
@@ -90,10 +98,10 @@ def run(options: Options) -> int:
             for a, other in zip(asked[1:], gathered[1:], strict=True)
         ]
         data = snapshot.write(outcomes, asked[0], __version__, started_at, more)
-        status = _write("--record", options.record, data, status)
+        status = write_out("--record", options.record, data, status)
     for form, path in outputs:
         text = render(form, report, lang, verbose=options.verbose)
-        status = _write("--output", path, text.encode(), status)
+        status = write_out("--output", path, text.encode(), status)
     page = render(
         options.form, report, lang, verbose=options.verbose, quiet=options.quiet, color=colorful(), width=width()
     )
@@ -122,16 +130,32 @@ def _check(options: Options) -> list[tuple[str, str]]:
     # A snapshot holds what was asked when it was recorded.
     for name in ("root", "record", "python", "model"):
         _exclude(**{name: named[name], "replay": options.replay})
+    if options.verify_weights:
+        for name in ("root", "replay"):
+            if named[name] is not None:
+                raise Usage(
+                    t(f"--verify-weights and --{name} exclude each other", f"--verify-weights 与 --{name} 不能同时使用")
+                )
+        if options.model is None and not options.command and options.file is None:
+            raise Usage(
+                t(
+                    "--verify-weights: give the model with --model, or a launch command",
+                    "--verify-weights：请用 --model 给出模型，或给出启动命令",
+                )
+            )
     if options.service is not None and options.file is None:
         raise Usage(t("--service: it chooses a service of the file given with -f", "--service：须与 -f 一起使用"))
     if options.root is not None:
         _folder("--root", options.root)
-    outputs = [_output(o) for o in options.output]
+    return outputs_of(options.output, [("--record", options.record)] if options.record is not None else [])
+
+
+def outputs_of(given: Iterable[str], others: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The (format, path) pairs of --output. Usage for one that cannot be written, or that names the same file as another or as one of
+    the `others` (option, path)."""
+    outputs = [_output(o) for o in given]
     written: set[str] = set()
-    for option, path in [
-        *(("--output", path) for _, path in outputs),
-        *([("--record", options.record)] if options.record is not None else []),
-    ]:
+    for option, path in [*(("--output", path) for _, path in outputs), *others]:
         files.writable(option, path)
         where = os.path.realpath(path)
         if where in written and (os.path.isfile(path) or not os.path.exists(path)):
@@ -200,7 +224,7 @@ def _understood(outcome: Outcome, words: catalogue.Catalogue, lang: Lang) -> Non
         raise Usage(f"--python: {words.explain(outcome.reason, lang)}")
 
 
-def _site_rules(doctor: engine.Doctor, paths: Iterable[str]) -> tuple[engine.Doctor, frozenset[str]]:
+def site_rules(doctor: engine.Doctor, paths: Iterable[str]) -> tuple[engine.Doctor, frozenset[str]]:
     """The doctor with the changes and additions of every --rules FILE, and the rules that they turn off."""
     off: frozenset[str] = frozenset()
     for path in paths:
@@ -212,7 +236,7 @@ def _site_rules(doctor: engine.Doctor, paths: Iterable[str]) -> tuple[engine.Doc
     return doctor, off
 
 
-def _write(option: str, path: str, data: bytes, status: int) -> int:
+def write_out(option: str, path: str, data: bytes, status: int) -> int:
     """Write a result; when that fails say so, and never end with 0."""
     try:
         files.write(path, data)

@@ -8,11 +8,12 @@ import msgspec
 from ..report.answer import Answer
 from ..report.document import Report
 from ..report.fit import FitDoc
+from ..report.verify import VerifyDoc
 from ..snapshot import Snapshot
 from . import put
 from .lang import t
 
-KINDS = {"report": Report, "explain": Answer, "fit": FitDoc, "snapshot": Snapshot}
+KINDS = {"report": Report, "explain": Answer, "fit": FitDoc, "verify": VerifyDoc, "snapshot": Snapshot}
 
 
 @click.command("schema", help=t("Print the JSON Schema of what the program writes.", "输出本程序所写 JSON 的 Schema。"))

@@ -37,12 +37,12 @@ def render(
         _host(page, report)
     several = len(report.services) > 1
     apart = {r.rule for s in report.services for r in s.results} if several else set()
-    _faults(page, [r for r in report.results if r.rule not in apart], verbose, quiet)
+    faults(page, [r for r in report.results if r.rule not in apart], verbose, quiet)
     for service in report.services if several else ():
         _service(page, service, verbose, quiet)
-    _unjudged(page, [r for r in report.results if r.rule not in apart], quiet)
+    unjudged(page, [r for r in report.results if r.rule not in apart], quiet)
     if not quiet:
-        _rest(page, report, verbose)
+        the_rest(page, report.results, verbose)
     page.add()
     _exit(page, report)
     return "\n".join(page.lines) + "\n"
@@ -128,7 +128,8 @@ def _gib(mib: int | None) -> str:
     return "?" if mib is None else f"{mib / 1024:.1f} GiB"
 
 
-def _faults(page: Page, results: Sequence[ResultDoc], verbose: bool, quiet: bool) -> None:
+def faults(page: Page, results: Sequence[ResultDoc], verbose: bool, quiet: bool) -> None:
+    """What is wrong, the worst first, each with its fix."""
     for status in _ORDER:
         for result in results:
             if result.status == status and not (quiet and status == "note"):
@@ -138,8 +139,8 @@ def _faults(page: Page, results: Sequence[ResultDoc], verbose: bool, quiet: bool
 
 def _service(page: Page, service: ServiceDoc, verbose: bool, quiet: bool) -> None:
     """A section of one of several services: what is its own."""
-    faults = [r for r in service.results if r.status in _ORDER]
-    if quiet and not any(r.status != "note" for r in faults):
+    own = [r for r in service.results if r.status in _ORDER]
+    if quiet and not any(r.status != "note" for r in own):
         return
     page.add()
     verdict = page.paint(page.word("verdict." + service.verdict), service.verdict)
@@ -149,8 +150,8 @@ def _service(page: Page, service: ServiceDoc, verbose: bool, quiet: bool) -> Non
         page.block("", "$ " + _command(service.command))
         for said in service.unread:
             page.block(page.word("unread"), said)
-    _faults(page, faults, verbose, quiet)
-    _unjudged(page, service.results, quiet)
+    faults(page, own, verbose, quiet)
+    unjudged(page, service.results, quiet)
 
 
 def _fault(page: Page, result: ResultDoc, verbose: bool) -> None:
@@ -184,7 +185,8 @@ def _fault(page: Page, result: ResultDoc, verbose: bool) -> None:
                 page.block("", page.word("semicolon").join(claim.sources))
 
 
-def _unjudged(page: Page, results: Iterable[ResultDoc], quiet: bool) -> None:
+def unjudged(page: Page, results: Iterable[ResultDoc], quiet: bool) -> None:
+    """What could not be judged, by reason."""
     some = [r for r in results if r.status == "unknown" and (r.required or not quiet)]
     if some:
         page.add()
@@ -205,26 +207,31 @@ def _by_reason(page: Page, results: Iterable[ResultDoc]) -> None:
             page.add("      " + line)
 
 
-def _rest(page: Page, report: Report, verbose: bool) -> None:
-    if not any(report.counts[s] for s in ("pass", "skip")):
+def the_rest(page: Page, results: Sequence[ResultDoc], verbose: bool) -> None:
+    """What passed and what does not apply: counted, or with -v each; a pass that says what it rests on is always shown."""
+    if not any(r.status in ("pass", "skip") for r in results):
         return
     page.add()
     for status, label in (("pass", "passed"), ("skip", "skipped")):
-        some = [r for r in report.results if r.status == status]
+        some = [r for r in results if r.status == status]
         if not some:
             continue
         if not verbose:
             families = Counter(r.family for r in some)
             page.block(page.word(label), f"{len(some)} ({', '.join(f'{f} {n}' for f, n in families.items())})", 0)
+            for r in some:
+                if status == "pass" and r.reason:
+                    page.block("", f"{r.rule}{page.word('colon')}{r.reason}", 2)
             continue
         page.add(page.paint(page.word(label), "pass" if status == "pass" else "dim"))
         if status == "skip":
             _by_reason(page, some)
             continue
         for r in some:
-            for i, line in enumerate(wrap(f"{r.rule}: {r.title}", page.width - 4)):
+            text = f"{r.rule}: {r.title}" + (" " + page.word("aside", what=r.reason) if r.reason else "")
+            for i, line in enumerate(wrap(text, page.width - 4)):
                 page.add(("  " if i == 0 else "    ") + line)
-    if not verbose and any(report.counts[s] for s in ("pass", "skip")):
+    if not verbose:
         page.add(page.paint(page.word("more"), "dim"))
 
 

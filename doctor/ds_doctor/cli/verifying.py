@@ -1,0 +1,291 @@
+"""What `ds-doctor verify` does with its options: looks at the structure, has the content hashed, judges, reports; the logic is elsewhere."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from typing import Any
+
+import msgspec
+
+from .. import __version__, engine, manifest
+from ..catalogue import Catalogue
+from ..gather import Gathering
+from ..host import Asked, Host
+from ..model import Lang, Outcome, Trouble
+from ..probes.checksums import Vouching
+from ..probes.model_folder import ModelFolder
+from ..probes.proof import FileProof, Proof, recalled, tally
+from ..report import verify as document
+from ..report.document import TargetDoc, ToolDoc, result_doc
+from ..report.verify_words import word
+from . import Unwritten, Usage, files, put
+from .judge import outputs_of, site_rules, write_out
+from .lang import from_arguments, from_locale, t
+from .proving import STRUCTURE_S, Stopped, Wish, of_part, prove
+from .terminal import colorful, width
+
+FAMILY = "weights"
+# What fails because it cannot be read says nothing about the content.
+UNREAD = frozenset(["weights-unreadable", "weights-read-error"])
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of `verify`, as they were typed."""
+
+    path: str
+    quick: bool = False
+    manifest: str | None = None
+    write_manifest: str | None = None
+    only_shards: str | None = None
+    user: str | None = None
+    revision: str | None = None
+    no_cache: bool = False
+    warm: bool = False
+    threads: int | None = None
+    strict: bool = False
+    form: str = "text"
+    output: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    lang: Lang | None = None
+    verbose: bool = False
+    quiet: bool = False
+
+
+def verify(r: Request) -> int:
+    """Verify, print the report, and give the exit status. Usage for what cannot be done, before anything is looked at."""
+    begun = time.monotonic()
+    started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    lang = r.lang or from_locale()
+    _check(r)
+    outputs = outputs_of(r.output, [("--write-manifest", r.write_manifest)] if r.write_manifest else [])
+    doctor = engine.assemble(os.environ)
+    doctor, off = site_rules(doctor, r.rules)
+    choice = engine.Choice(only=(FAMILY,), off=off)
+    checks, rules, _ = engine.chosen(doctor, choice)
+
+    host = Host(_asked(r))
+    outcomes = _look(host, checks, lang)
+    try:
+        folder = _there(r, host, outcomes, doctor.catalogue, lang)
+    except Unseen as e:
+        sys.stderr.write(f"ds-doctor: {e}\n")
+        return 3
+    vouching = _vouching(host)
+    try:
+        states, seconds = _states(r, host, vouching, lang)
+    except Stopped as e:
+        sys.stderr.write(f"ds-doctor: {e.said}\n")
+        return e.status
+    if vouching is not None:
+        outcomes[Proof] = Outcome(tally(states, hashed=not r.quick))
+    results = engine.judge(checks, outcomes, doctor.catalogue, rules)
+    verdicts = _concluded(r, engine.conclude(results, doctor.errors, set(), r.strict), folder, states)
+    target = TargetDoc(model=r.path)
+    again = shlex.join(["ds-doctor", "verify", folder.given])
+    doc = document.VerifyDoc(
+        schema=document.SCHEMA,
+        tool=ToolDoc(name="ds-doctor", version=__version__, catalogue_date=doctor.catalogue.date),
+        path=os.fsencode(folder.path or folder.given).decode("utf-8", "replace"),
+        layout="plain" if vouching is None else vouching.layout,
+        repo=None if vouching is None else vouching.repo,
+        revision=None if vouching is None else vouching.revision,
+        started_at=started_at,
+        duration_s=round(time.monotonic() - begun, 3),
+        verdict=verdicts.verdict,
+        exit_code=verdicts.exit_code,
+        counts={str(k): v for k, v in verdicts.counts.items()},
+        quick=r.quick,
+        part=r.only_shards,
+        summary=document.summary_doc(states, seconds),
+        results=tuple(result_doc(x, doctor.catalogue, lang, False, target, again) for x in verdicts.results),
+        files=tuple(document.file_doc(s) for s in states),
+    )
+    return _told(r, doc, states, "" if vouching is None else vouching.root, outputs, lang)
+
+
+def _check(r: Request) -> None:
+    for name in ("path", "manifest", "write_manifest", "only_shards", "user", "revision"):
+        if getattr(r, name) == "":
+            shown = "PATH" if name == "path" else "--" + name.replace("_", "-")
+            raise Usage(t(f"{shown}: the value is empty", f"{shown}：值为空"))
+    if r.threads is not None and not 1 <= r.threads <= 1024:
+        raise Usage(t(f"--threads {r.threads}: between 1 and 1024", f"--threads {r.threads}：应在 1 到 1024 之间"))
+    if r.quick:
+        for name in ("write_manifest", "only_shards", "warm", "no_cache"):
+            if getattr(r, name):
+                shown = "--" + name.replace("_", "-")
+                raise Usage(t(f"--quick and {shown} exclude each other", f"--quick 与 {shown} 不能同时使用"))
+    if r.only_shards is not None:
+        _part(r.only_shards, ())
+    if r.manifest is not None:
+        _manifest(r.manifest)
+
+
+def _part(part: str, names: tuple[str, ...]) -> frozenset[str]:
+    try:
+        return of_part(part, names)
+    except ValueError:
+        raise Usage(
+            t(f"--only-shards {part}: I/N, for example 1/4", f"--only-shards {part}：应为 I/N，例如 1/4")
+        ) from None
+
+
+def _manifest(path: str) -> None:
+    """Usage in one line for a manifest that cannot be used."""
+    data = files.read("--manifest", path, manifest.LIMIT)
+    try:
+        listed = manifest.parse(data, os.path.basename(path))
+        if not listed.entries:
+            raise manifest.NotAManifest("no-entries", listed.problems[0].line if listed.problems else None)
+    except manifest.NotAManifest as e:
+        what = word("manifest." + e.why, from_arguments(sys.argv[1:]))
+        raise Usage(
+            f"--manifest {path}{t(': ', '：')}{what}"
+            + (t(f" (line {e.line})", f"（第 {e.line} 行）") if e.line else "")
+        ) from None
+
+
+def _asked(r: Request) -> Asked:
+    path = files.absolute("PATH", r.path) if os.path.lexists(r.path) else r.path
+    manifest = None if r.manifest is None else files.absolute("--manifest", r.manifest)
+    return Asked(model=path, manifest=manifest, user=r.user, revision=r.revision)
+
+
+def _look(host: Host, checks: list[Any], lang: Lang) -> dict[type, Outcome]:
+    from .progress import Progress
+
+    gathering = Gathering(host, time.monotonic() + STRUCTURE_S)
+    gathering.want([*engine.wanted(checks), ModelFolder])
+    with Progress(lang) as progress:
+        return gathering.collect(progress.waiting)
+
+
+class Unseen(Exception):
+    """The structure could not be looked at: one line for standard error, exit status 3."""
+
+
+def _there(r: Request, host: Host, outcomes: dict[type, Outcome], words: Catalogue, lang: Lang) -> ModelFolder:
+    """What was looked at. Usage where there is nothing, Unseen where it gave no answer."""
+    outcome = outcomes[ModelFolder]
+    folder = outcome.fact
+    if not isinstance(folder, ModelFolder):
+        said = f"{r.path}{t(': ', '：')}{words.explain(outcome.reason, lang) if outcome.reason else outcome.trouble}"
+        if outcome.trouble == "absent":  # an address of a bucket, say
+            raise Usage(said)
+        raise Unseen(said)
+    if folder.layout == "missing":
+        from ..probes._model_place import hub_cache
+
+        cache = hub_cache(dict(host.env))
+        raise Usage(
+            t(
+                f"{r.path}: does not exist, and is no model in the Hub cache ({cache})",
+                f"{r.path}：不存在，也不是 Hub 缓存（{cache}）中的模型",
+            )
+        )
+    return folder
+
+
+def _vouching(host: Host) -> Vouching | None:
+    from ..probes import _checksum_look
+
+    try:
+        return host.once(_checksum_look.look_at)
+    except Trouble:
+        return None
+
+
+def _states(r: Request, host: Host, vouching: Vouching | None, lang: Lang) -> tuple[list[FileProof], float]:
+    if vouching is None:
+        return [], 0.0
+    if r.quick:
+        return list(recalled(host, vouching)), 0.0
+    part = None
+    if r.only_shards is not None:
+        part = _part(r.only_shards, tuple(f.name for f in vouching.files if f.role == "weights"))
+    wish = Wish(
+        threads=r.threads,
+        warm=r.warm,
+        remember=not r.no_cache,
+        more=("sha256",) if r.write_manifest else (),
+        part=part,
+        quiet=r.quiet,
+    )
+    return prove(host, vouching, wish, lang)
+
+
+def _concluded(r: Request, verdicts: engine.Verdicts, folder: ModelFolder, states: list[FileProof]) -> engine.Verdicts:
+    """The verdict and exit status of `verify`: what cannot be read is neither whole nor damaged."""
+    failed = {x.rule for x in verdicts.results if x.status == "fail"}
+    blind = folder.weights_unseen > 0 or folder.layout in ("denied", "unreadable", "too-large")
+    if verdicts.exit_code == 1 and failed and failed <= UNREAD:
+        return msgspec.structs.replace(verdicts, exit_code=3, verdict="unknown")
+    if verdicts.exit_code == 0 and blind:
+        return msgspec.structs.replace(verdicts, exit_code=3, verdict="unknown")
+    if r.strict and verdicts.exit_code == 0:
+        weights = [s for s in states if s.file.role == "weights"]
+        if not weights or any(s.status != "proven" for s in weights):
+            return msgspec.structs.replace(verdicts, exit_code=3)
+    return verdicts
+
+
+def _told(
+    r: Request,
+    doc: document.VerifyDoc,
+    states: list[FileProof],
+    root: str,
+    outputs: list[tuple[str, str]],
+    lang: Lang,
+) -> int:
+    status = doc.exit_code
+    if r.write_manifest is not None:
+        status = _write_manifest(r.write_manifest, doc, states, root, lang, status)
+    for form, path in outputs:
+        status = write_out("--output", path, _render(form, doc, lang, verbose=r.verbose).encode(), status)
+    try:
+        put(_render(r.form, doc, lang, verbose=r.verbose, quiet=r.quiet, color=colorful(), width=width()))
+    except Unwritten as e:
+        sys.stderr.write(f"ds-doctor: {e}\n")
+        status = status or 3
+    return status
+
+
+def _render(form: str, doc: document.VerifyDoc, lang: Lang, **how: Any) -> str:
+    if form == "json":
+        return msgspec.json.format(msgspec.json.encode(doc), indent=2).decode() + "\n"
+    from ..report import verify_text
+
+    return verify_text.render(doc, lang, **how)
+
+
+def _write_manifest(
+    path: str, doc: document.VerifyDoc, states: list[FileProof], root: str, lang: Lang, status: int
+) -> int:
+    """Record the digests, unless something is wrong: what is damaged must not vouch for others."""
+    if status not in (0, 3) or any(s.status in ("wrong", "changed", "unread") for s in states):
+        sys.stderr.write(f"ds-doctor: {word('manifest.kept', lang, path=path)}\n")
+        return status
+    entries = [
+        manifest.Entry(name=_relative(s.file.path, root), size=s.file.size, digests={"sha256": s.digests["sha256"]})
+        for s in states
+        if "sha256" in s.digests
+    ]
+    if manifest.is_list_name(os.path.basename(path)):
+        data = manifest.write_sums(entries)
+    else:
+        data = manifest.write(
+            entries, repo=doc.repo, revision=doc.revision, version=__version__, created_at=doc.started_at
+        )
+    done = write_out("--write-manifest", path, data, status)
+    if done == status:
+        sys.stderr.write(f"ds-doctor: {word('manifest.written', lang, n=len(entries), path=path)}\n")
+    return done
+
+
+def _relative(path: str, root: str) -> str:
+    """The name of a file in the model's folder; its own where the model is that file."""
+    inside = path.removeprefix(root.rstrip("/") + "/")
+    return os.path.basename(path) if inside == path else inside
