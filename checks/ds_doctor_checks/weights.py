@@ -11,6 +11,7 @@ from ds_doctor.api import Findings, NotApplicable, check, found, not_applicable,
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.launch import Launch
 from ds_doctor.probes.model_folder import ModelFolder, WeightFile
+from ds_doctor.probes.model_parts import ModelParts
 
 from ._weights import (
     CUT_OFF,
@@ -238,7 +239,7 @@ def no_half_download_is_left(model: ModelFolder) -> Findings:
 
 
 @check("weights-config-missing", "weights-config-malformed", "weights-tokenizer-missing")
-def the_configuration_is_there(model: ModelFolder) -> Findings:
+def the_configuration_is_there(model: ModelFolder, parts: ModelParts | None) -> Findings:
     listed(model)
     if model.layout == "file":
         raise NotApplicable("model-is-one-file", path=model.path or model.given)
@@ -258,6 +259,8 @@ def the_configuration_is_there(model: ModelFolder) -> Findings:
         yield found("weights-config-missing", on=model.path, path=model.path)
     if model.tokenizer_elsewhere:
         yield not_applicable("weights-tokenizer-missing", "tokenizer-elsewhere")
+    elif parts is not None and parts.tokenizer_class is not None:
+        yield not_applicable("weights-tokenizer-missing", "weights-vocabulary-decides")
     elif not model.tokenizer and not only_gguf(model):
         yield found("weights-tokenizer-missing", on=model.path, path=model.path)
     blind = [f for f in model.small if f.kind not in ("ok", "not-json", "too-large")]
