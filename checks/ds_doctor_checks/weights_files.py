@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, not_applicable, undecided
+from ds_doctor.probes.checksums import Checksums
 from ds_doctor.probes.model_access import ModelAccess
 from ds_doctor.probes.model_config import ModelConfig
 from ds_doctor.probes.model_folder import ModelFolder
 from ds_doctor.probes.model_parts import ModelParts
 from ds_doctor.probes.zero_runs import ZeroRuns
 
-from ._weights import all_seen, listed, only_gguf, quoted_path, repair, shown, weight_files
+from ._repair import anew
+from ._weights import all_seen, listed, only_gguf, quoted_path, shown, weight_files
 
 FAMILY = "weights"
 
 
 @check("weights-preallocated", "weights-tensor-zeros")
-def the_files_hold_data(model: ModelFolder, zeros: ZeroRuns) -> Findings:
+def the_files_hold_data(model: ModelFolder, zeros: ZeroRuns, sums: Checksums | None) -> Findings:
     from ._weights_zeros import is_unwritten, is_zeroed
 
     weight_files(model)
@@ -23,7 +25,7 @@ def the_files_hold_data(model: ModelFolder, zeros: ZeroRuns) -> Findings:
         share = round(100 * (run.end - run.begin) / max(1, run.size - run.data_begin))
         data = {"file": run.file, "begin": run.begin, "end": run.end, "bytes": run.end - run.begin, "share": share}
         if is_unwritten(run):
-            yield found("weights-preallocated", on=run.file, repair=repair(model, run.file), **data)
+            yield found("weights-preallocated", on=run.file, **anew(model, run.file, sums), **data)
         elif is_zeroed(run):
             names = shown(run.first, run.matrices)
             yield found("weights-tensor-zeros", on=run.file, names=names, count=run.matrices, **data)
