@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
 
-from . import digests
+from . import buffers, digests
 from .one import hash_one
+from .readers import Readers
 from .structs import Done, Job
 
 THREADS = 32  # more of them only wait for Python's lock
-MEMORY = 16 << 20  # bytes of buffers, all together: with the program around them under 64 MiB
 LOOKS_S = 0.1  # how often the waiting side looks whether it was called off
 
 
@@ -46,24 +45,26 @@ def _work(
 ) -> Iterator[Done]:
     ended: queue.SimpleQueue[Done | None] = queue.SimpleQueue()
     stop = _Either(called_off)
-    size = max(1 << 17, min(1 << 20, MEMORY // count))
+    slots = buffers.shares(count)
+    ahead = Readers(sum(map(len, slots)), stop)
 
-    def work() -> None:
+    def work(mine: buffers.Slots) -> None:
         try:
-            buffer = memoryview(mmap.mmap(-1, size))
             while not stop.is_set():
                 try:
                     job = listed.pop()
                 except IndexError:
                     break
-                done = hash_one(job, buffer, stop, progress)
+                done = hash_one(job, mine, ahead, warm=warm, stop=stop, progress=progress)
                 if done:
                     ended.put(done)
         finally:
             ended.put(None)
 
     left = len(listed)
-    workers = [threading.Thread(target=work, name=f"hash-{i}", daemon=True) for i in range(count)]
+    workers = [
+        threading.Thread(target=work, args=(mine,), name=f"hash-{i}", daemon=True) for i, mine in enumerate(slots)
+    ]
     for worker in workers:
         worker.start()
     try:
@@ -80,7 +81,8 @@ def _work(
         if left and not count and not stop.is_set():
             raise RuntimeError("the hashing ended early")
     finally:
-        stop.own.set()  # nobody waits for a thread that a dead file server holds: they are daemons
+        stop.own.set()
+        ahead.end()  # nobody waits for a thread that a dead file server holds: they are daemons
 
 
 class _Either(threading.Event):

@@ -110,6 +110,26 @@ def parse(header: bytes) -> Layout:
     return Layout(frozenset(tensors), ends[-1], tuple(sorted(map(str, unknown))), _kinds(tensors))
 
 
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """One tensor: where its bytes begin and end, counted from the end of the header."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+def places(header: bytes) -> list[Place]:
+    """The tensors in the order of their bytes. HeaderError when it is no header; whether they fit together is not looked at."""
+    found = [
+        Place(name, t.dtype, t.shape, *t.data_offsets)
+        for name, t in _decode(header).items()
+        if t.dtype is not None and t.shape is not None and t.data_offsets is not None
+    ]
+    return sorted(found, key=lambda p: (p.begin, p.end))
+
+
 def _kinds(tensors: dict[str, _Tensor]) -> Counter[Kind]:
     # One substitution over all names: 100,000 of them one by one would take three times as long.
     names = _NUMBER.sub(".*", "\n" + "\n".join(tensors))[1:].split("\n")
