@@ -140,8 +140,8 @@ def no_file_is_a_git_lfs_pointer(model: ModelFolder, sums: Checksums | None) -> 
 @check("weights-not-weights")
 def files_hold_what_their_names_say(model: ModelFolder, sums: Checksums | None) -> Findings:
     for file in of_kind(model, *NOT_WEIGHTS):
-        if file.kind == "gguf" and file.name.endswith(".gguf"):
-            continue
+        if file.kind == "gguf" and (file.name.endswith(".gguf") or file.header_bytes is not None):
+            continue  # it is no other format's name
         what = NOT_WEIGHTS[file.kind]
         yield found(
             "weights-not-weights",
