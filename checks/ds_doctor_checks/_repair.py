@@ -8,6 +8,8 @@ import shlex
 from ds_doctor.probes.checksums import Checksums
 from ds_doctor.probes.model_folder import ModelFolder
 
+from ._weights import quoted_path
+
 _COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 # A name or path that could not be shown as it is, or was cut: no command is better than a wrong one.
 _UNSAYABLE = ("\N{REPLACEMENT CHARACTER}", "…")
@@ -27,6 +29,33 @@ def repair(model: ModelFolder, file: str, sums: Checksums | None = None, astray:
     if not words or any(u in w for w in words for u in _UNSAYABLE):
         return ()
     return shlex.join(words).replace(" '&&' ", " && ")
+
+
+def anew(model: ModelFolder, file: str, sums: Checksums | None) -> dict[str, str | tuple[()]]:
+    """The blanks of the two ways to say it: the command (`repair`), or where the layout does not tell it, in words (`again`)."""
+    command = repair(model, file, sums)
+    return {"repair": command, "again": () if command else file}
+
+
+def pulled(model: ModelFolder, file: str, sums: Checksums | None) -> dict[str, str | tuple[()]]:
+    """The same for a Git LFS pointer: with Git where the folder is a clone, otherwise as any other file. `pull`: the folder."""
+    known = anew(model, file, sums)
+    clone = model.hub is None and not known["repair"]
+    return {**known, "pull": quoted_path(model) if clone else ()}
+
+
+def resumed(model: ModelFolder, sums: Checksums | None) -> dict[str, str | tuple[()]]:
+    """The same for the whole download, which fetches only what is missing."""
+    words: list[str] = []
+    if model.hub is not None and model.hub.commit is not None:
+        words = ["hf", "download", model.hub.repo, "--revision", model.hub.commit, *_cache_of(model)]
+    elif sums is not None and sums.layout == "modelscope" and sums.repo is not None:
+        words = ["modelscope", "download", "--model", sums.repo, "--local_dir", sums.root]
+    elif sums is not None and sums.revision is not None and _COMMIT.match(sums.revision) and sums.layout == "local-dir":
+        words = ["hf", "download", sums.repo or _REPOSITORY, "--revision", sums.revision, "--local-dir", sums.root]
+    if not words or any(u in w for w in words for u in _UNSAYABLE):
+        return {"repair": (), "again": "ORG/NAME"}
+    return {"repair": shlex.join(words), "again": ()}
 
 
 def _words(model: ModelFolder, file: str, sums: Checksums | None) -> list[str]:
