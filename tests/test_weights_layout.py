@@ -587,3 +587,71 @@ def test_a_blob_alone_is_vouched_for_by_its_name(tmp_path: Path) -> None:
 def test_no_model_has_nothing_to_vouch_for() -> None:
     with pytest.raises(Absent):
         _checksum_look.look_at(Host(Asked(), {"HOME": "/nonexistent"}))
+
+
+def test_a_link_to_a_snapshot_and_a_path_with_dots_lead_to_it(tmp_path: Path) -> None:
+    repo = hub(tmp_path / "hub")
+    link(tmp_path / "llama", snapshot_of(repo))
+    (tmp_path / "deep").mkdir()
+    for path in (
+        tmp_path / "llama",
+        f"{snapshot_of(repo)}/.",
+        f"{snapshot_of(repo)}/",
+        f"{tmp_path}/deep/../llama/../{COMMIT}",
+        repo / "snapshots",
+        f"{repo}/./snapshots/../",
+    ):
+        host, vouching = look(path)
+        assert (vouching.layout, vouching.revision, len(vouching.files)) == ("hub-cache", COMMIT, 9), path
+        assert all(right(vouching).values())
+        assert model_folder(host).hub is not None
+    host, vouching = look(snapshot_of(repo) / LOST)
+    assert (vouching.layout, vouching.repo) == ("file", "org/name") and all(right(vouching).values())
+    assert faults(snapshot_of(repo) / LOST) == {}
+
+
+def test_a_list_of_the_repository_that_is_out_of_date_is_told_and_held_against_nothing(tmp_path: Path) -> None:
+    folder = local_dir(tmp_path / "m")
+    (folder / "SHA256SUMS").write_text(
+        f"{'a' * 64}  {LOST}\n{sha256(folder / build.shard(1, 3))}  {build.shard(1, 3)}\n"
+    )
+    (folder / "MD5SUMS").write_text(f"{'b' * 32}  {LOST}\n")
+    assert faults(folder) == {"sums-conflict": [LOST]}
+    _, vouching = look(folder)
+    assert right(vouching)[LOST] is True
+    assert [e.source for e in of(vouching, build.shard(1, 3)).expected] == ["hub-metadata", "sums"]
+
+
+def test_a_list_does_not_vouch_for_itself(tmp_path: Path) -> None:
+    folder = build.sharded(tmp_path / "m")
+    empty = hashlib.sha256(b"").hexdigest()
+    (folder / "SHA256SUMS").write_text(LISTS["SHA256SUMS"](folder) + f"{empty}  SHA256SUMS\n")
+    assert right(look(folder)[1])["SHA256SUMS"] is None
+
+
+def test_a_file_of_a_later_commit_is_of_another_revision_and_not_damaged(tmp_path: Path) -> None:
+    folder = local_dir(tmp_path / "m", tree=True)
+    (folder / "config.json").write_text('{"model_type": "llama", "later": true}')
+    record = folder / ".cache/huggingface/download/config.json.metadata"
+    record.write_text(f"{OTHER}\n{git_sha1(folder / 'config.json')}\n{time.time()}\n")
+    assert faults(folder) == {"revisions-mixed": ["config.json"]}
+    assert all(right(look(folder)[1]).values())
+
+
+def test_half_downloads_are_found_where_each_version_keeps_them(tmp_path: Path) -> None:
+    for at in (".cache/huggingface/download/x.abc.incomplete", ".huggingface/download/sub/x.abc.incomplete"):
+        folder = build.sharded(tmp_path / str(len(at)))
+        (folder / at).parent.mkdir(parents=True)
+        (folder / at).touch()
+        assert model_folder(look(folder)[0]).leftovers.first == (at,)
+
+
+def test_one_of_numbered_files_that_no_index_names_is_missed(tmp_path: Path) -> None:
+    folder = build.single(tmp_path / "m")
+    (folder / "model.safetensors").unlink()
+    for n in range(3):
+        (folder / f"consolidated.{n:02}.pth").write_bytes(b"\x80\x02")
+    given = tmp_path / "tree.json"
+    listed = [{"type": "file", "path": f"consolidated.{n:02}.pth", "size": 2, "oid": "0" * 40} for n in range(4)]
+    given.write_text(json.dumps([*listed, {"type": "file", "path": "other.pth", "size": 2, "oid": "0" * 40}]))
+    assert faults(folder, given)["file-missing"] == ["consolidated.03.pth"]

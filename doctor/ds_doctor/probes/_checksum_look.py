@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from ..api import Host, Trouble
 from . import _folder_look, _folder_walk, _hub_records, _modelscope, _sums_look
@@ -75,7 +76,7 @@ class _Look:
         self._manifest()
         self._blobs()
         if self.place.hub is not None:
-            self.layout = "hub-cache"
+            self.layout = "hub-cache" if self.alone is None else "file"
             self._tree(self.place.repo_folder or "", self.place.hub.commit)
         else:
             self._records()
@@ -152,14 +153,14 @@ class _Look:
                 found[entry.name] = etag
         return found
 
-    def _tree(self, home: str, commit: str | None) -> None:
+    def _tree(self, home: str, commit: str | None, but: Iterable[str] = ()) -> None:
         if commit is None:
             return
         listed = _hub_records.tree(self.host, home, commit)
         if listed:
             where = f"trees/{commit}.json"
             due = {n: (f.algorithm, f.digest, f.size, where) for n, f in listed.items()}
-            self.sources.append(Source(kind="hub-tree", due=due, whole=True))
+            self.sources.append(Source(kind="hub-tree", due=due, whole=True, silent=frozenset(but)))
 
     def _records(self) -> None:
         records = _hub_records.records(self.host, self.root)
@@ -180,7 +181,9 @@ class _Look:
         self.revision = self.revision or latest
         for home in _hub_records.HOMES:
             if latest in _hub_records.trees(self.host, f"{self.root}/{home}"):
-                self._tree(f"{self.root}/{home}", latest)
+                # A file that was fetched from another commit need not be the one of this commit: its own record says what it is.
+                own = {n for n, r in records.items() if r.commit != latest}
+                self._tree(f"{self.root}/{home}", latest, own)
                 break
         self.revisions = tuple(
             Revision(commit=c, files=_names(sorted(by_commit[c]))) for c in self._apart(commits, by_commit, records)
