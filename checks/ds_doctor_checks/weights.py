@@ -79,8 +79,9 @@ def the_folder_has_weights(model: ModelFolder) -> Findings:
 
 @check("weights-unreadable")
 def every_file_may_be_read(model: ModelFolder) -> Findings:
-    if model.layout == "denied":
-        yield found("weights-unreadable", on=model.path, file=model.path, folder=quoted_path(model), error="EACCES")
+    if model.layout in ("denied", "unreadable"):
+        error = "EACCES" if model.layout == "denied" else "I/O"
+        yield found("weights-unreadable", on=model.path, file=model.path, folder=quoted_path(model), error=error)
         return
     for file in of_kind(model, "denied", "unreadable"):
         error = "EACCES" if file.kind == "denied" else file.error or "I/O"

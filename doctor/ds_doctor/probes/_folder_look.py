@@ -15,7 +15,7 @@ from ._index_look import kind_of
 from ._model_place import Place, names_in
 from ._shard_index import names_of
 from ._sniff import HEAD, pointer_size, sniff
-from ._weight_file import PARSED, Seen, clean, format_of, look
+from ._weight_file import PARSED, Seen, clean, format_of, leads_nowhere, look
 from .launch import has, option
 from .model_folder import Config, ModelFolder, Names, WeightFile
 
@@ -135,7 +135,11 @@ def look_at(host: Host) -> Looked:
     except Denied:
         return only("denied")
     except Trouble as t:
+        if leads_nowhere(host, place.path):
+            return only("dangling")
         return only("too-large" if t.reason.id == "folder-too-large" else "unreadable")
+    if kind == "directory" and not names and format_of(place.path) is not None:
+        return only(kind)  # a file was meant
     if kind == "directory":
         return _folder(host, place, place.path, names)
     if kind != "file":
@@ -253,7 +257,7 @@ def _small_files(
                 raise Malformed("not-json")
             files.append(WeightFile(name=name, kind="ok", size=size))
         except Trouble as t:
-            files.append(WeightFile(name=name, kind=kind_of(t)))
+            files.append(WeightFile(name=name, kind="dangling" if leads_nowhere(host, where) else kind_of(t)))
     return tuple(files), objects
 
 
