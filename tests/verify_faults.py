@@ -26,7 +26,8 @@ Where = Callable[[Layout], bool]
 @dataclass(frozen=True)
 class Fault:
     """`act` changes the folder and returns the names of the files that may be spoken of (None: the victim). `rules`: one of them must be broken; none
-    given: any that names the file. `level`: fail (exit status 1), warn or note (0), or odd: fail or warn, as the program sees it."""
+    given: any that names the file. `level`: fail (exit status 1), warn or note (0), odd: fail or warn, as the program sees it; unread: fail, and
+    exit status 3 where nothing else failed: it could not be read."""
 
     name: str
     act: Callable[[Made], set[str] | None]
@@ -302,7 +303,7 @@ STRUCTURE = [
     fault("socket", replace(bind), "not-a-file"),
     fault("folder", replace(Path.mkdir), "not-a-file"),
     fault("device", replace(lambda p: p.symlink_to("/dev/zero")), "not-a-file link-escapes"),
-    fault("link to itself", replace(lambda p: p.symlink_to(p.name)), "unreadable link-dangling"),
+    fault("link to itself", replace(lambda p: p.symlink_to(p.name)), "unreadable link-dangling", level="unread"),
     fault("link to nothing", replace(lambda p: p.symlink_to("../gone")), "link-dangling link-escapes"),
     fault("link out of the cache", escape, "link-escapes", in_hub),
     fault("header of 2^60 bytes", lambda m: overwrite_head(m, struct.pack("<Q", 1 << 60)), HEADER, safetensors),
