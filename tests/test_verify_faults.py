@@ -22,7 +22,9 @@ def pairs(faults: list[Fault]) -> list[object]:
     ]
 
 
-def befall(shelf: Path, root: Path, layout: build.Layout, fault: Fault, *args: str) -> tuple[build.Made, running.Said, set[str]]:
+def befall(
+    shelf: Path, root: Path, layout: build.Layout, fault: Fault, *args: str
+) -> tuple[build.Made, running.Said, set[str]]:
     made = build.take(shelf, layout, root / "x")
     touched = fault.act(made) or {made.victim}
     argv = ["verify", made.target, "--format", "json", *made.args, *args]
@@ -69,7 +71,9 @@ def test_changed_content_is_found_and_both_digests_are_told(
         assert file["expected"] == build.sha256(build.take(shelf, layout, tmp_path / "whole").real(name).read_bytes())
 
 
-@pytest.mark.parametrize(("layout", "fault"), [p for p in pairs(STRUCTURE) if p.values[0].name in ("sharded", "gguf", "torch", "hub")])
+@pytest.mark.parametrize(
+    ("layout", "fault"), [p for p in pairs(STRUCTURE) if p.values[0].name in ("sharded", "gguf", "torch", "hub")]
+)
 def test_the_quick_part_alone_finds_it_too(layout: build.Layout, fault: Fault, shelf: Path, tmp_path: Path) -> None:
     _, said, touched = befall(shelf, tmp_path, layout, fault, "--quick")
     check(said, fault, touched)

@@ -167,7 +167,10 @@ def tensor(described: dict[str, Any], number: int) -> dict[str, Any]:
 
 def overlap(d: dict[str, Any]) -> None:
     first, second = tensor(d, 0), tensor(d, 1)
-    second["data_offsets"] = [first["data_offsets"][0], first["data_offsets"][0] + second["data_offsets"][1] - second["data_offsets"][0]]
+    second["data_offsets"] = [
+        first["data_offsets"][0],
+        first["data_offsets"][0] + second["data_offsets"][1] - second["data_offsets"][0],
+    ]
 
 
 def drop_first(d: dict[str, Any]) -> None:
@@ -315,9 +318,16 @@ STRUCTURE = [
     fault("shape beyond its bytes", header(longer), "tensor-layout", safetensors),
     fault("unknown type", header(strange), "dtype-unknown", safetensors, "odd"),
     fault("negative count of tensors", lambda m: overwrite(m, 8, b"\xff" * 8), "header-malformed tensor-layout", gguf),
-    fault("GGUF of version 9", lambda m: overwrite(m, 4, b"\x09\0\0\0"), "header-malformed gguf-version not-weights", gguf),
+    fault(
+        "GGUF of version 9", lambda m: overwrite(m, 4, b"\x09\0\0\0"), "header-malformed gguf-version not-weights", gguf
+    ),
     fault("no directory of the zip", lambda m: overwrite(m, -22, bytes(22)), "header-malformed shard-truncated", torch),
-    fault("another shard's copy", copy_first, "tensor-twice tensor-absent tensor-misplaced", both(safetensors, indexed, several)),
+    fault(
+        "another shard's copy",
+        copy_first,
+        "tensor-twice tensor-absent tensor-misplaced",
+        both(safetensors, indexed, several),
+    ),
     fault("shards swapped", swap, "tensor-misplaced", both(safetensors, indexed, several)),
     fault("index cut", lambda m: shorten(str(m.layout.index))(m), "index-malformed", indexed),
     fault("index is an HTML page", lambda m: put(str(m.layout.index), HTML)(m), "index-malformed not-weights", indexed),
@@ -362,7 +372,12 @@ STRUCTURE = [
 CONTENT = [
     fault("flipped bit", flip(lambda n: n // 2), "checksum-mismatch", vouched),
     fault("flipped bit at the end", flip(lambda n: n - 1), "checksum-mismatch", vouched),
-    fault("other numbers", lambda m: m.real(m.victim).write_bytes(m.real(m.victim).read_bytes()[:-64] + b"7" * 64) and None, "checksum-mismatch", both(vouched, safetensors)),
+    fault(
+        "other numbers",
+        lambda m: m.real(m.victim).write_bytes(m.real(m.victim).read_bytes()[:-64] + b"7" * 64) and None,
+        "checksum-mismatch",
+        both(vouched, safetensors),
+    ),
     fault("config changed", changed_config, "file-changed size-differs", all_vouched),
     fault("tokenizer changed", flip(lambda n: n - 700, "tokenizer.json"), "", all_vouched),
 ]

@@ -220,11 +220,11 @@ def torch_zip(names: list[str], stem: str = "archive") -> bytes:
 
 def torch_legacy(names: list[str]) -> bytes:
     """As torch.save wrote it before 1.6, in outline: magic, protocol, system, then the pickle, the keys and the storages."""
-    head = [pickle.dumps(v, 2) for v in (0x1950A86A20F9469CFC6C, 1001, {"protocol_version": 1001, "little_endian": True})]
+    head = [
+        pickle.dumps(v, 2) for v in (0x1950A86A20F9469CFC6C, 1001, {"protocol_version": 1001, "little_endian": True})
+    ]
     keys = pickle.dumps([str(i) for i in range(len(names))], 2)
-    data = b"".join(
-        struct.pack("<q", values(n, shapes()[n]).size) + values(n, shapes()[n]).tobytes() for n in names
-    )
+    data = b"".join(struct.pack("<q", values(n, shapes()[n]).size) + values(n, shapes()[n]).tobytes() for n in names)
     return b"".join(head) + _state_dict(names) + keys + data
 
 

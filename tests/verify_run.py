@@ -55,7 +55,9 @@ class Said:
         lines = [f"exit {self.status} {self.err.strip()[:1500]}"]
         if self.out.lstrip().startswith("{"):
             for rule, r in self.results("fail", "warn", "note", "error", "unknown").items():
-                lines.append(f"{r['status']:7} {rule}: {r['title']} {[f.get('on') for f in r['findings']]} {r.get('reason') or ''}")
+                lines.append(
+                    f"{r['status']:7} {rule}: {r['title']} {[f.get('on') for f in r['findings']]} {r.get('reason') or ''}"
+                )
             odd = [f for f in self.report.get("files", []) if f["status"] not in ("proven", "unproven", "not-hashed")]
             lines += [json.dumps(f) for f in odd[:5]]
         else:
@@ -164,7 +166,10 @@ def program(argv: list[str], env: Mapping[str, str], timeout: float = 60, **more
         **more,
     )
     return Said(
-        done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"), time.monotonic() - began
+        done.returncode,
+        done.stdout.decode("utf-8", "replace"),
+        done.stderr.decode("utf-8", "replace"),
+        time.monotonic() - began,
     )
 
 

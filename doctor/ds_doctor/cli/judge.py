@@ -62,6 +62,14 @@ def run(options: Options) -> int:
     outcomes = gathered[0]
     if named:
         _understood(outcomes[Packages], words, lang)
+    if options.verify_weights:
+        from .proving import Stopped, prove_all
+
+        try:
+            deadline += prove_all(options, asked, gathered, lang)
+        except Stopped as e:
+            sys.stderr.write(f"ds-doctor: {e.said}\n")
+            return e.status
     judged = [engine.judge(checks, o, words, rules, deadline) for o in gathered]
     together = combine([host_words.service_name(a) for a in asked], judged)
     verdicts = [engine.conclude(results, doctor.errors, required, options.strict) for results in judged]
@@ -122,6 +130,19 @@ def _check(options: Options) -> list[tuple[str, str]]:
     # A snapshot holds what was asked when it was recorded.
     for name in ("root", "record", "python", "model"):
         _exclude(**{name: named[name], "replay": options.replay})
+    if options.verify_weights:
+        for name in ("root", "replay"):
+            if named[name] is not None:
+                raise Usage(
+                    t(f"--verify-weights and --{name} exclude each other", f"--verify-weights 与 --{name} 不能同时使用")
+                )
+        if options.model is None and not options.command and options.file is None:
+            raise Usage(
+                t(
+                    "--verify-weights: give the model with --model, or a launch command",
+                    "--verify-weights：请用 --model 给出模型，或给出启动命令",
+                )
+            )
     if options.service is not None and options.file is None:
         raise Usage(t("--service: it chooses a service of the file given with -f", "--service：须与 -f 一起使用"))
     if options.root is not None:

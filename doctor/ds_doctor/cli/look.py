@@ -36,6 +36,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     file: str | None = None
     service: str | None = None
     model: str | None = None
+    verify_weights: bool = False
     root: str | None = None
     record: str | None = None
     replay: str | None = None
@@ -122,7 +123,7 @@ def gather_all(
     `meanwhile` is done while probes wait for other processes."""
     from .progress import Progress
 
-    host = _host(options, asked[0])
+    host = host_for(options, asked[0])
     due = max(time.monotonic() + 0.2, deadline - min(engine.RESERVE_S, options.timeout / 4))
     gathering = Gathering(host, due)
     # What was asked ahead met the libraries of this environment.
@@ -132,14 +133,15 @@ def gather_all(
     with Progress(lang) as progress:
         got = [gathering.collect(progress.waiting, meanwhile)]
         for one in asked[1:]:
-            other = _host(options, one)
+            other = host_for(options, one)
             again = Gathering(other, due)
             again.want(f for f in facts if _differs(gathering.looked.get(f), host, other))
             got.append({**got[0], **again.collect(progress.waiting)})
     return got
 
 
-def _host(options: Options, asked: Asked) -> Host:
+def host_for(options: Options, asked: Asked) -> Host:
+    """The door to what the options say is to be looked at."""
     if options.root is not None:
         return RootedHost(options.root, asked)
     return Host(asked, environment(asked))

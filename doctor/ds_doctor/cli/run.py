@@ -73,6 +73,14 @@ _MANY: dict[str, Any] = {"multiple": True, "metavar": "PATTERN"}
 )
 @click.option("--model", metavar="PATH", help=t("The model directory to check.", "要检查的模型目录。"))
 @click.option(
+    "--verify-weights",
+    is_flag=True,
+    help=t(
+        "Hash the model's files too, as ds-doctor verify does; --timeout does not count that time.",
+        "同时校验模型文件的哈希值，与 ds-doctor verify 相同；该时间不计入 --timeout。",
+    ),
+)
+@click.option(
     "--profile",
     metavar="NAME|FILE",
     help=t(

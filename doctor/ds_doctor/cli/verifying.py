@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from .. import __version__, engine
+from .. import __version__, engine, manifest
 from ..gather import Gathering
 from ..host import Asked, Host
 from ..model import Lang, Outcome, Trouble
@@ -21,13 +21,10 @@ from ..report.document import TargetDoc, ToolDoc, result_doc
 from ..report.verify_words import word
 from . import Unwritten, Usage, files, put
 from .judge import outputs_of, site_rules, write_out
-from .lang import from_locale, t
-from .proving import Stopped, Wish, of_part, prove
+from .lang import from_arguments, from_locale, t
+from .proving import STRUCTURE_S, Stopped, Wish, of_part, prove
 from .terminal import colorful, width
 
-STRUCTURE_S = (
-    600.0  # for the look at names, sizes and headers; a file server that answers later than that is no use to an engine
-)
 FAMILY = "weights"
 # What fails because it cannot be read says nothing about the content.
 UNREAD = frozenset(["weights-unreadable", "weights-read-error"])
@@ -99,7 +96,7 @@ def verify(r: Request) -> int:
         results=tuple(result_doc(x, doctor.catalogue, lang, False, target) for x in verdicts.results),
         files=tuple(document.file_doc(s) for s in states),
     )
-    return _told(r, doc, states, outputs, lang)
+    return _told(r, doc, states, "" if vouching is None else vouching.root, outputs, lang)
 
 
 def _check(r: Request) -> None:
@@ -131,7 +128,17 @@ def _part(part: str, names: tuple[str, ...]) -> frozenset[str]:
 
 def _manifest(path: str) -> None:
     """Usage in one line for a manifest that cannot be used."""
-    files.check("--manifest", path)
+    data = files.read("--manifest", path, manifest.LIMIT)
+    try:
+        listed = manifest.parse(data, os.path.basename(path))
+        if not listed.entries:
+            raise manifest.NotAManifest("no-entries", listed.problems[0].line if listed.problems else None)
+    except manifest.NotAManifest as e:
+        what = word("manifest." + e.why, from_arguments(sys.argv[1:]))
+        raise Usage(
+            f"--manifest {path}{t(': ', '：')}{what}"
+            + (t(f" (line {e.line})", f"（第 {e.line} 行）") if e.line else "")
+        ) from None
 
 
 def _asked(r: Request) -> Asked:
@@ -212,11 +219,16 @@ def _concluded(r: Request, verdicts: engine.Verdicts, folder: ModelFolder, state
 
 
 def _told(
-    r: Request, doc: document.VerifyDoc, states: list[FileProof], outputs: list[tuple[str, str]], lang: Lang
+    r: Request,
+    doc: document.VerifyDoc,
+    states: list[FileProof],
+    root: str,
+    outputs: list[tuple[str, str]],
+    lang: Lang,
 ) -> int:
     status = doc.exit_code
     if r.write_manifest is not None:
-        status = _write_manifest(r.write_manifest, doc, states, lang, status)
+        status = _write_manifest(r.write_manifest, doc, states, root, lang, status)
     for form, path in outputs:
         status = write_out("--output", path, _render(form, doc, lang, verbose=r.verbose).encode(), status)
     try:
@@ -235,8 +247,31 @@ def _render(form: str, doc: document.VerifyDoc, lang: Lang, **how: Any) -> str:
     return verify_text.render(doc, lang, **how)
 
 
-def _write_manifest(path: str, doc: document.VerifyDoc, states: list[FileProof], lang: Lang, status: int) -> int:
-    if status != 0:
+def _write_manifest(
+    path: str, doc: document.VerifyDoc, states: list[FileProof], root: str, lang: Lang, status: int
+) -> int:
+    """Record the digests, unless something is wrong: what is damaged must not vouch for others."""
+    if status not in (0, 3) or any(s.status in ("wrong", "changed", "unread") for s in states):
         sys.stderr.write(f"ds-doctor: {word('manifest.kept', lang, path=path)}\n")
         return status
-    raise NotImplementedError
+    entries = [
+        manifest.Entry(name=_relative(s.file.path, root), size=s.file.size, digests={"sha256": s.digests["sha256"]})
+        for s in states
+        if "sha256" in s.digests
+    ]
+    if manifest.is_list_name(os.path.basename(path)):
+        data = manifest.write_sums(entries)
+    else:
+        data = manifest.write(
+            entries, repo=doc.repo, revision=doc.revision, version=__version__, created_at=doc.started_at
+        )
+    done = write_out("--write-manifest", path, data, status)
+    if done == status:
+        sys.stderr.write(f"ds-doctor: {word('manifest.written', lang, n=len(entries), path=path)}\n")
+    return done
+
+
+def _relative(path: str, root: str) -> str:
+    """The name of a file in the model's folder; its own where the model is that file."""
+    inside = path.removeprefix(root.rstrip("/") + "/")
+    return os.path.basename(path) if inside == path else inside

@@ -20,7 +20,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """A line or entry that was not understood or contradicts another. `id`: bad-line, bad-digest, escapes (a name that leads out
-    of the folder), twice (the same name with another digest), too-many; `line` counts from 1 (None: JSON); `text`: what stands there, shortened."""
+    of the folder), twice (the same name with another digest or size: then neither is kept), too-many; `line` counts from 1 (None: JSON); `text`: what stands there, shortened."""
 
     id: str
     line: int | None = None
@@ -28,7 +28,8 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """A list of checksums. `kind`: ds-doctor, sums (GNU or BSD lines), hub (the hub's API), modelscope, git-lfs. `repo` and `revision` where it says
+    """A list of checksums. `kind`: ds-doctor, sums (GNU or BSD lines), hub (the hub's API), modelscope, git-lfs, json (a map or list
+    of others). An entry without digests only says that there is such a file. `repo` and `revision` where it says
     them; `problem_count` counts all problems, `problems` holds the first few."""
 
     kind: str
@@ -40,7 +41,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotAManifest(Exception):
-    """The text is no list of checksums. `why`: empty, not-text, not-json, no-entries, too-large, too-deep, unknown-schema; `line` where known."""
+    """The text is no list of checksums. `why`: empty, not-text, not-json, no-entries, too-large, too-deep, unknown-schema,
+    unknown-algorithm (a list whose algorithm is none of ours: nothing is wrong with it); `line` where known."""
 
     def __init__(self, why: str, line: int | None = None) -> None:
         super().__init__(why, line)

@@ -1,4 +1,4 @@
-"""Where the model lies: the option or the command's model argument, a folder, a file, or the Hugging Face hub cache; never judges."""
+"""Where the model lies: the option or the command's model argument, a folder, a file, the Hugging Face hub cache or ModelScope's; never judges."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import msgspec
 
 from ..api import Absent, Host, Trouble
+from . import _modelscope
 from . import _volumes as volumes
 from ._weight_file import clean
 from .launch import Launch, asked_launch, option
@@ -109,10 +110,13 @@ def is_there(host: Host, path: str) -> bool:
 def _local(host: Host, given: str, source: str, path: str, launch: Launch) -> Place:
     path = path.rstrip("/") or "/"
     parts = path.split("/")
-    # The engines take a folder as it is; only a person who gives the repository's folder means its snapshot.
-    if source == "option" and parts[-1].startswith("models--"):
-        if is_there(host, path + "/snapshots"):
-            return _repository(host, given, source, path, launch)
+    # The engines take a folder as it is; only a person who gives the repository's folder, or a cache with one, means its snapshot.
+    if source == "option":
+        folder = path if parts[-1].startswith("models--") else _only_repository(host, path)
+        if folder is not None and is_there(host, folder + "/snapshots"):
+            return _repository(host, given, source, folder, launch)
+        if len(parts) > 1 and parts[-2] == "models" and "--" in parts[-1]:
+            path = _modelscope.snapshot(host, path, host.asked.revision) or path
     if len(parts) > 3 and parts[-2] == "snapshots" and parts[-3].startswith("models--"):
         repo_folder = "/".join(parts[:-2])
         hub = Hub(
@@ -120,6 +124,15 @@ def _local(host: Host, given: str, source: str, path: str, launch: Launch) -> Pl
         )
         return Place(given=given, source=source, path=path, hub=hub, repo_folder=repo_folder, launch=launch)
     return Place(given=given, source=source, path=path, launch=launch)
+
+
+def _only_repository(host: Host, path: str) -> str | None:
+    """The repository's folder in a cache (or in the folder above it, HF_HOME) that holds just one."""
+    names = names_in(host, path)
+    if "hub" in names and "config.json" not in names and not any(n.startswith("models--") for n in names):
+        path, names = f"{path}/hub", names_in(host, f"{path}/hub")
+    found = [n for n in names if n.startswith("models--") and is_there(host, f"{path}/{n}/snapshots")]
+    return f"{path}/{found[0]}" if len(found) == 1 else None
 
 
 def _cached(host: Host, given: str, source: str, launch: Launch, cache: str | None = None) -> Place:
@@ -135,6 +148,10 @@ def _cached(host: Host, given: str, source: str, launch: Launch, cache: str | No
             return _repository(host, given, source, folder, launch)
     offline = any(env.get(n, "").upper() in _TRUE for n in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
     elsewhere = any(env.get(n, "").upper() in _TRUE for n in ("VLLM_USE_MODELSCOPE", "SGLANG_USE_MODELSCOPE"))
+    if (source == "option" or elsewhere) and launch.container is None:
+        path = _modelscope.cached(host, env, repo, host.asked.revision)
+        if path is not None:
+            return Place(given=given, source=source, path=path, launch=launch)
     if source == "command" and (elsewhere or not offline):
         raise Absent("model-not-downloaded", model=clean(given))
     return missing
@@ -155,6 +172,11 @@ def _repository(host: Host, given: str, source: str, folder: str, launch: Launch
 def _commit(host: Host, folder: str, revision: str, snapshots: list[str]) -> tuple[str | None, str | None]:
     if revision in snapshots:
         return revision, None
+    short = [s for s in snapshots if s.startswith(revision)] if _COMMIT.match(revision) else []
+    if len(short) == 1:
+        return short[0], None
+    if ".." in revision.split("/"):
+        return None, "no-ref"
     try:
         commit = host.text(f"{folder}/refs/{revision}", limit=4096).strip()
     except Absent:

@@ -1,0 +1,115 @@
+"""The checksum lists of a model folder and the one that was given: which there are, what they say of which file; never judges."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from ..api import Host, Trouble
+from ..manifest import is_list_name, parse
+from ..manifest.structs import Entry, Manifest, NotAManifest
+from ._weight_file import clean
+from .checksums import SumsFile
+
+LIMIT = 32 << 20  # bytes of a list; more is not parsed
+LISTS = 500  # checksum files of one folder: one beside each of its shards
+# A list of our own may have any name with "manifest".
+_OWN = re.compile(r"[\w.-]*manifest[\w.-]*\.json\Z", re.IGNORECASE)
+
+
+class Sums(msgspec.Struct, frozen=True, kw_only=True):
+    """One list that was understood. `entries` by the name in the folder, `where` what it is called, `explicit`: it lists what should be here, not
+    all that a repository has."""
+
+    where: str
+    entries: dict[str, Entry]
+    repo: str | None = None
+    revision: str | None = None
+    explicit: bool = False
+
+
+def is_list(name: str) -> bool:
+    """Whether a file of this name is looked into."""
+    base = name.rpartition("/")[2]
+    return is_list_name(base) or bool(_OWN.match(base))
+
+
+def in_folder(host: Host, root: str, names: Iterable[str], there: set[str]) -> tuple[list[Sums], list[SumsFile]]:
+    """The lists among the names; of each how it was understood."""
+    found: list[Sums] = []
+    told: list[SumsFile] = []
+    for name in [n for n in names if is_list(n)][:LISTS]:
+        folder, _, base = name.rpartition("/")
+        where = f"{root}/{folder}".rstrip("/")
+        problem, line = None, None
+        try:
+            manifest = _parse(host, f"{root}/{name}", base, where)
+        except NotAManifest as e:
+            problem, line = e.why, e.line
+        except Trouble as t:
+            problem = t.reason.id
+        if problem is not None:
+            if is_list_name(base):
+                told.append(SumsFile(name=clean(name), problem=problem, line=line))
+            continue
+        if manifest.kind != "ds-doctor" and base.endswith(".json"):
+            continue  # somebody else's manifest: what its entries are relative to, nobody knows
+        found.append(Sums(where=name, entries=aligned(manifest.entries, there, folder)))
+        told.append(_told(name, manifest))
+    return found, told
+
+
+def given(host: Host, path: str, root: str, there: set[str]) -> tuple[Sums | None, SumsFile]:
+    """The list that the user gave."""
+    path = path if path.startswith("/") else f"{host.real('.').rstrip('/')}/{path}"
+    base = posixpath.basename(path)
+    try:
+        manifest = _parse(host, path, base, root)
+    except NotAManifest as e:
+        return None, SumsFile(name=clean(base), given=True, problem=e.why, line=e.line)
+    except Trouble as t:
+        return None, SumsFile(name=clean(base), given=True, problem=t.reason.id)
+    sums = Sums(
+        where=clean(base),
+        entries=aligned(manifest.entries, there, ""),
+        repo=manifest.repo,
+        revision=manifest.revision,
+        explicit=manifest.kind not in ("hub", "modelscope"),
+    )
+    return sums, msgspec.structs.replace(_told(base, manifest), given=True)
+
+
+def _parse(host: Host, path: str, name: str, root: str) -> Manifest:
+    roots = {root, host.real(root)}
+    return parse(host.read(path, limit=LIMIT), name, [r for r in roots if r])
+
+
+def _told(name: str, manifest: Manifest) -> SumsFile:
+    first = next(iter(manifest.problems), None)
+    return SumsFile(
+        name=clean(name),
+        entries=len(manifest.entries),
+        problems=manifest.problem_count,
+        first=None if first is None else first.id,
+        line=None if first is None else first.line,
+        text="" if first is None else clean(first.text),
+    )
+
+
+def aligned(entries: Iterable[Entry], there: set[str], folder: str) -> dict[str, Entry]:
+    """The entries by names in the model's folder. A list made a folder higher (`sha256sum model/*`) has the folder's name in front of
+    each: it is left off where none of the names is here otherwise."""
+    every = list(entries)
+    prefix = f"{folder}/" if folder else ""
+    if not any(prefix + e.name in there for e in every):
+        folders = [posixpath.dirname(e.name) for e in every if not e.name.startswith("/")]
+        common = posixpath.commonpath(folders) if folders else ""
+        parts = common.split("/") if common else []
+        for cut in range(1, len(parts) + 1):
+            off = len("/".join(parts[:cut])) + 1
+            if any(prefix + e.name[off:] in there for e in every):
+                return {prefix + e.name[off:]: e for e in every}
+    return {prefix + e.name: e for e in every}
