@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import weights_builder as build
 from ds_doctor.model import Malformed
-from ds_doctor.probes import _safetensors, _shard_index, _weight_file
+from ds_doctor.probes import _safetensors, _shard_index, _sniff
 from ds_doctor.probes._folder_look import parse_config
 from ds_doctor.probes._folder_names import is_weights, numbering
 from ds_doctor.probes._model_place import hub_cache
@@ -146,14 +146,14 @@ def test_index_and_headers_agree_exactly_where_nothing_is_said(
 
 @given(st.binary(max_size=600))
 def test_a_head_is_sniffed_without_trouble(head: bytes) -> None:
-    kind = _weight_file.sniff(head)
+    kind = _sniff.sniff(head)
     assert kind is None or kind.isascii()
-    _weight_file.pointer_size(head)
+    _sniff.pointer_size(head)
 
 
 @given(st.integers(0, _safetensors.HEADER_LIMIT), st.binary(max_size=50))
 def test_a_header_that_can_be_one_is_never_taken_for_text(length: int, rest: bytes) -> None:
-    assert _weight_file.sniff(length.to_bytes(8, "little") + b"{" + rest) not in (
+    assert _sniff.sniff(length.to_bytes(8, "little") + b"{" + rest) not in (
         "text",
         "zeros",
         "empty",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import struct
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,3 +112,20 @@ def hub(cache: Path, repo: str = "org/name", ref: str | None = COMMIT, shards: i
 
 def gguf(version: int = 3) -> bytes:
     return b"GGUF" + struct.pack("<IQQ", version, 0, 0)
+
+
+# The magic number with which torch.save began before 1.6 (torch/serialization.py: MAGIC_NUMBER), as pickle.dump writes it.
+LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
+
+
+def torch_zip(storages: int = 3, size: int = 256, comment: bytes = b"", name: str = "archive") -> bytes:
+    """What torch.save writes: a stored zip archive with a pickle, the storages, and a version."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(f"{name}/data.pkl", b"\x80\x02}q\x00." * 4)
+        archive.writestr(f"{name}/byteorder", b"little")
+        for number in range(storages):
+            archive.writestr(f"{name}/data/{number}", bytes([1 + number]) * size)
+        archive.writestr(f"{name}/version", b"3\n")
+        archive.comment = comment
+    return file.getvalue()

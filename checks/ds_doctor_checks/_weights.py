@@ -11,18 +11,27 @@ from ds_doctor.probes.model_folder import ModelFolder, WeightFile
 NOT_WEIGHTS = {
     "html": "HTML",
     "xml": "XML",
+    "json": "JSON",
     "text": "text",
     "zip": "ZIP",
     "zeros": "zero bytes",
     "gguf": "GGUF",
+    "ggml": "GGML",
+    "other": "?",
+} | {
+    kind: kind
+    for kind in ("gzip", "zstd", "xz", "bzip2", "7z", "rar", "tar", "png", "jpeg", "gif", "pdf", "hdf5", "elf")
 }
 FILE_TYPES = ("fifo", "socket", "character", "block", "directory", "unknown")
+# The file ends before what describes it does: it was cut off, wherever its description would go on.
+CUT_OFF = ("InvalidHeaderLength", "NoCentralDirectory")
+# What keeps a description from being read at all; every other error is of one tensor or member.
 HEADER_ERRORS = (
-    "HeaderTooSmall",
-    "HeaderTooLarge",
-    "InvalidHeaderLength",
-    "InvalidHeaderDeserialization",
-)
+    "HeaderTooSmall", "HeaderTooLarge", "InvalidHeaderDeserialization",
+    "UnsupportedVersion", "BigEndian", "BadCount", "BadKey", "DuplicateKey", "BadType", "StringTooLong", "ArrayTooLong",
+    "BadAlignment", "BadName", "BadZipDirectory", "NoDataPkl", "InvalidMagicNumber",
+)  # fmt: skip
+_STRUCTURED = ("safetensors", "gguf", "pytorch", "malformed")
 
 
 def shown(names: tuple[str, ...], count: int) -> str:
@@ -75,20 +84,14 @@ def of_kind(model: ModelFolder, *kinds: str) -> Iterator[WeightFile]:
 
 
 def structured(model: ModelFolder) -> list[WeightFile]:
-    """The files whose structure was read. Undecided where all are of a format whose structure is not judged."""
-    every = weight_files(model)
-    judged = [f for f in every if f.kind in ("safetensors", "malformed")]
-    if not judged and any(f.kind == "pytorch" for f in every):
-        raise Undecided("weights-pickle-not-judged", files=sum(f.kind == "pytorch" for f in every))
-    if not judged and any(f.kind == "gguf" for f in every):
-        raise Undecided("weights-gguf-not-judged", files=sum(f.kind == "gguf" for f in every))
-    return judged
+    """The files whose structure was read."""
+    return [f for f in weight_files(model) if f.kind in _STRUCTURED]
 
 
 def unjudged(model: ModelFolder, *rules: str) -> Findings:
     """`unknown` for the rules where some file's structure was not read: nobody looked, so nobody may say it is right."""
     yield from all_seen(model, *rules)
-    blind = [f for f in model.weights if f.kind not in ("safetensors", "malformed")]
+    blind = [f for f in model.weights if f.kind not in _STRUCTURED]
     if blind:
         for rule in rules:
             yield undecided(rule, "weights-file-not-judged", file=blind[0].name, kind=blind[0].kind, files=len(blind))
@@ -96,4 +99,4 @@ def unjudged(model: ModelFolder, *rules: str) -> Findings:
 
 def only_gguf(model: ModelFolder) -> bool:
     """A GGUF file carries its own configuration and vocabulary."""
-    return bool(model.weights) and all(f.kind == "gguf" for f in model.weights)
+    return bool(model.weights) and all(f.name.endswith(".gguf") for f in model.weights)

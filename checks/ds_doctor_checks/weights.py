@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import shlex
 
-from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, not_applicable, undecided
+from ds_doctor.api import Findings, NotApplicable, check, found, not_applicable, undecided
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.launch import Launch
-from ds_doctor.probes.model_folder import ModelFolder
+from ds_doctor.probes.model_folder import ModelFolder, WeightFile
 
 from ._weights import (
+    CUT_OFF,
     FILE_TYPES,
     HEADER_ERRORS,
     NOT_WEIGHTS,
@@ -64,9 +65,11 @@ def the_model_is_where_it_should_be(
 @check("weights-none")
 def the_folder_has_weights(model: ModelFolder) -> Findings:
     listed(model)
+    if model.layout == "file":
+        raise NotApplicable("model-is-one-file", path=model.path or model.given)
+    if model.index is not None and model.index.not_indexed_files.count:
+        return  # there are some, which the index does not name: that is another rule's fault
     if not model.weights and not model.weights_unseen:
-        if model.pipeline:
-            raise Undecided("weights-in-subfolders", path=model.path or model.given)
         named = model.index.files if model.index else 0
         yield found("weights-none", on=model.path, path=model.path, files=model.files, named=named)
 
@@ -119,57 +122,29 @@ def no_file_is_a_git_lfs_pointer(model: ModelFolder) -> Findings:
 
 @check("weights-not-weights")
 def files_hold_what_their_names_say(model: ModelFolder) -> Findings:
-    for file in of_kind(model, "other", *NOT_WEIGHTS):
+    for file in of_kind(model, *NOT_WEIGHTS):
         if file.kind == "gguf" and file.name.endswith(".gguf"):
             continue
-        what = NOT_WEIGHTS.get(file.kind, "?")
+        what = NOT_WEIGHTS[file.kind]
         yield found("weights-not-weights", on=file.name, file=file.name, what=what, size=file.size or "?")
     yield from all_seen(model, "weights-not-weights")
 
 
 @check("weights-shard-truncated", "weights-shard-oversized")
 def shards_are_as_long_as_their_headers_say(model: ModelFolder) -> Findings:
-    for file in weight_files(model):
-        if file.error == "NoCentralDirectory":
-            # A zip archive, whose directory is at its end: how long the file should be, nobody can tell.
-            yield found(
-                "weights-shard-truncated", on=file.name, file=file.name, size=file.size, want=f">{file.size}", lost="?"
-            )
-    judged = structured(model)
-    for file in judged:
-        if file.error == "InvalidHeaderLength":
-            # The header itself is cut off: how long the file should be, nobody can tell.
-            want = file.want or file.size
-            yield found(
-                "weights-shard-truncated",
-                on=file.name,
-                file=file.name,
-                size=file.size,
-                want=f">{want}",
-                lost=f">{want - file.size}",
-            )
-        if file.expected_size is None:
+    for file in structured(model):
+        if file.error in CUT_OFF:
+            # The header or the directory is cut off: how long the file should be, nobody can tell.
+            least = file.want or file.size
+            want, lost = f">{least}", f">{least - file.size}" if least > file.size else "?"
+            yield found("weights-shard-truncated", on=file.name, file=file.name, size=file.size, want=want, lost=lost)
+        if file.expected_size is None or file.size == file.expected_size:
             continue
-        if file.size < file.expected_size:
-            lost = file.expected_size - file.size
-            yield found(
-                "weights-shard-truncated",
-                on=file.name,
-                file=file.name,
-                size=file.size,
-                want=file.expected_size,
-                lost=lost,
-            )
-        elif file.size > file.expected_size:
-            more = file.size - file.expected_size
-            yield found(
-                "weights-shard-oversized",
-                on=file.name,
-                file=file.name,
-                size=file.size,
-                want=file.expected_size,
-                more=more,
-            )
+        size, due = file.size, file.expected_size
+        if size < due:
+            yield found("weights-shard-truncated", on=file.name, file=file.name, size=size, want=due, lost=due - size)
+        else:
+            yield found("weights-shard-oversized", on=file.name, file=file.name, size=size, want=due, more=size - due)
     yield from unjudged(model, "weights-shard-truncated", "weights-shard-oversized")
 
 
@@ -177,11 +152,18 @@ def shards_are_as_long_as_their_headers_say(model: ModelFolder) -> Findings:
 def headers_describe_their_tensors(model: ModelFolder) -> Findings:
     judged = structured(model)
     for file in judged:
+        if file.error in CUT_OFF:
+            continue  # a file that ends within its header is a truncated one
         if file.kind == "malformed" and file.error in HEADER_ERRORS:
-            if file.error == "InvalidHeaderLength":
-                continue  # a file that ends within its header is a truncated one
-            numbers = "" if file.want is None else f" ({file.got} / {file.want})"
-            yield found("weights-header-malformed", on=file.name, file=file.name, error=file.error, numbers=numbers)
+            numbers = [str(n) for n in (file.got, file.want) if n is not None]
+            said = [word for word in (file.tensor, " / ".join(numbers)) if word]
+            yield found(
+                "weights-header-malformed",
+                on=file.name,
+                file=file.name,
+                error=file.error,
+                numbers=f" ({', '.join(said)})" if said else "",
+            )
         elif file.kind == "malformed":
             got, want = ("?" if n is None else n for n in (file.got, file.want))
             yield found(
@@ -194,111 +176,56 @@ def headers_describe_their_tensors(model: ModelFolder) -> Findings:
                 want=want,
             )
         elif file.unknown_dtypes:
-            yield found("weights-dtype-unknown", on=file.name, file=file.name, dtypes=", ".join(file.unknown_dtypes))
+            reader = "gguf 0.19" if file.kind == "gguf" else "safetensors 0.8"
+            yield found(
+                "weights-dtype-unknown",
+                on=file.name,
+                file=file.name,
+                dtypes=", ".join(file.unknown_dtypes),
+                reader=reader,
+            )
+    pickled = sum(f.kind == "pytorch" for f in judged)
+    if pickled:
+        yield undecided("weights-dtype-unknown", "weights-types-in-pickle", files=pickled)
     yield from unjudged(model, "weights-header-malformed", "weights-tensor-layout", "weights-dtype-unknown")
 
 
-@check("weights-index-malformed", "weights-index-escapes", "weights-shard-missing", "weights-extra-shards")
-def the_index_names_the_shards_that_are_there(model: ModelFolder) -> Findings:
+@check("weights-pickle")
+def weights_are_no_pickles(model: ModelFolder) -> Findings:
+    """Where a file is broken, its format is the least of the worries, but it is no less a pickle."""
+    pickles = [f.name for f in weight_files(model) if f.kind in ("pytorch", "pytorch-legacy") or f.format == "pytorch"]
+    if pickles:
+        names = shown(tuple(pickles[:5]), len(pickles))
+        yield found("weights-pickle", on=model.path, count=len(pickles), names=names)
+    yield from all_seen(model, "weights-pickle")
+
+
+@check("weights-spare-damaged")
+def files_that_no_engine_loads_are_whole(model: ModelFolder) -> Findings:
+    """Those that were never fetched (Git LFS pointers) are none of anybody's business."""
     listed(model)
-    index = model.index
-    if index is None:
-        raise NotApplicable("weights-no-index", path=model.path or model.given)
-    if index.problem is not None:
-        if index.problem in ("not-json", "no-weight-map", "too-large", *FILE_TYPES):
-            yield found("weights-index-malformed", on=index.name, file=index.name, problem=index.problem)
-        raise Undecided("weights-index-unusable", file=index.name, problem=index.problem)
-    if index.escapes.count:
-        names = shown(index.escapes.first, index.escapes.count)
-        yield found("weights-index-escapes", on=index.name, file=index.name, count=index.escapes.count, names=names)
-    if index.missing.count:
-        names = shown(index.missing.first, index.missing.count)
-        half = f" ({model.leftovers.count} unfinished)" if model.leftovers.count else ""
-        yield found(
-            "weights-shard-missing",
-            on=index.name,
-            file=index.name,
-            count=index.missing.count,
-            files=index.files,
-            names=names,
-            half=half,
-        )
-    if index.not_indexed_files.count:
-        names = shown(index.not_indexed_files.first, index.not_indexed_files.count)
-        yield found(
-            "weights-extra-shards", on=index.name, file=index.name, count=index.not_indexed_files.count, names=names
-        )
+    if model.layout == "file":
+        raise NotApplicable("model-is-one-file", path=model.path or model.given)
+    if not model.spare and not model.spare_missing.count:
+        raise NotApplicable("weights-no-spare", path=model.path or model.given)
+    for file in model.spare:
+        problem = _damage(file)
+        if problem is not None:
+            yield found("weights-spare-damaged", on=file.name, file=file.name, problem=problem)
+    for name in model.spare_missing.first:
+        yield found("weights-spare-damaged", on=name, file=name, problem="missing")
 
 
-@check("weights-numbering-holes", "weights-numbering-mixed")
-def numbered_shards_are_one_whole_set(model: ModelFolder) -> Findings:
-    weight_files(model)
-    index = model.index
-    if index is not None and index.problem is None:
-        # With an index that was read, it says which files make up the model; the numbers are only names.
-        raise NotApplicable("weights-index-decides", file=index.name)
-    if not model.numbering:
-        raise NotApplicable("weights-not-numbered", path=model.path or model.given)
-    totals: dict[tuple[str, str], list[int]] = {}
-    for one in model.numbering:
-        totals.setdefault((one.stem, one.ext), []).append(one.total)
-        if one.missing.count:
-            names = shown(one.missing.first, one.missing.count)
-            yield found(
-                "weights-numbering-holes",
-                on=f"{one.stem}-*-of-{one.total}.{one.ext}",
-                total=one.total,
-                count=one.missing.count,
-                names=names,
-            )
-    for (stem, ext), several in totals.items():
-        if len(several) > 1:
-            yield found("weights-numbering-mixed", on=f"{stem}-*.{ext}", stem=stem, totals=", ".join(map(str, several)))
-
-
-@check(
-    "weights-tensor-absent",
-    "weights-tensor-misplaced",
-    "weights-tensor-twice",
-    "weights-tensor-not-indexed",
-    "weights-total-size",
-)
-def the_index_agrees_with_the_headers(model: ModelFolder) -> Findings:
-    weight_files(model)
-    index = model.index
-    if index is None:
-        raise NotApplicable("weights-no-index", path=model.path or model.given)
-    if index.problem is not None:
-        raise Undecided("weights-index-unusable", file=index.name, problem=index.problem)
-    absent = [index.absent]
-    tied = None if model.config is None else model.config.tied
-    if tied is False:
-        absent.append(index.absent_heads)
-    elif tied is None and index.absent_heads.count:
-        # The default differs from model to model, and a configuration leaves defaults out.
-        yield undecided(
-            "weights-tensor-absent", "weights-head-maybe-tied", file=index.name, count=index.absent_heads.count
-        )
-    count = sum(a.count for a in absent)
-    if count:
-        names = shown(tuple(n for a in absent for n in a.first)[:5], count)
-        yield found("weights-tensor-absent", on=index.name, file=index.name, count=count, names=names)
-    for rule, names_ in (
-        ("weights-tensor-misplaced", index.misplaced),
-        ("weights-tensor-twice", index.twice),
-        ("weights-tensor-not-indexed", index.not_indexed),
-    ):
-        if names_.count:
-            names = shown(names_.first, names_.count)
-            yield found(rule, on=index.name, file=index.name, count=names_.count, names=names)
-    if index.tensor_bytes is None:  # some header of the index could not be read
-        raise Undecided("weights-headers-not-all-read", file=index.name)
-    if index.total_size is None:
-        yield undecided("weights-total-size", "weights-index-no-size", file=index.name)
-    elif index.total_size != index.tensor_bytes:
-        yield found(
-            "weights-total-size", on=index.name, file=index.name, claims=index.total_size, sum=index.tensor_bytes
-        )
+def _damage(file: WeightFile) -> str | None:
+    if file.kind == "malformed" and file.error != "InvalidMagicNumber":
+        return file.error
+    if file.expected_size not in (None, file.size):
+        return f"{file.size} / {file.expected_size}"
+    if file.kind in ("empty", "dangling", "unreadable", "not-json", "no-weight-map"):
+        return file.kind
+    if file.kind in ("html", "xml", "json", "text", "zeros", "other"):
+        return NOT_WEIGHTS[file.kind]
+    return None
 
 
 @check("weights-leftovers")

@@ -18,7 +18,7 @@ from ..host import Asked, Host
 from ..model import Lang, Outcome, Trouble
 from ..probes import _checksum_look
 from ..probes.checksums import Vouching
-from ..probes.proof import FileProof, Proof, home_of, recalled, tally
+from ..probes.proof import FileProof, Proof, home_of, is_remembered, recalled, tally
 from ..report.verify_words import duration, size, word
 from .look import Options, host_for
 
@@ -83,8 +83,8 @@ def prove(host: Host, vouching: Vouching, wish: Wish, lang: Lang) -> tuple[list[
         for done in hash_files(todo, threads=wish.threads, warm=wish.warm, progress=progress.add, stop=signals.stop):
             i = jobs[done.job.path]
             states[i] = _after(states[i], done)
-            if memory is not None:
-                memory.add(host, states[i], done)
+            if memory is not None and is_remembered(vouching, states[i].file):
+                memory.add(states[i], done)
             progress.show()
     if memory is not None:
         memory.save()
@@ -140,7 +140,7 @@ class _Memory:
         self.saved_at = time.monotonic()
         self.dirty = False
 
-    def add(self, host: Host, state: FileProof, done: Done) -> None:
+    def add(self, state: FileProof, done: Done) -> None:
         if self.folder is None or not done.digests or done.identity is None:
             return
         i = done.identity

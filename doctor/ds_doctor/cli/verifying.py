@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import msgspec
 
 from .. import __version__, engine, manifest
+from ..catalogue import Catalogue
 from ..gather import Gathering
 from ..host import Asked, Host
 from ..model import Lang, Outcome, Trouble
@@ -66,7 +68,11 @@ def verify(r: Request) -> int:
 
     host = Host(_asked(r))
     outcomes = _look(host, checks, lang)
-    folder = _there(r, host, outcomes)
+    try:
+        folder = _there(r, host, outcomes, doctor.catalogue, lang)
+    except Unseen as e:
+        sys.stderr.write(f"ds-doctor: {e}\n")
+        return 3
     vouching = _vouching(host)
     try:
         states, seconds = _states(r, host, vouching, lang)
@@ -78,6 +84,7 @@ def verify(r: Request) -> int:
     results = engine.judge(checks, outcomes, doctor.catalogue, rules)
     verdicts = _concluded(r, engine.conclude(results, doctor.errors, set(), r.strict), folder, states)
     target = TargetDoc(model=r.path)
+    again = shlex.join(["ds-doctor", "verify", folder.given])
     doc = document.VerifyDoc(
         schema=document.SCHEMA,
         tool=ToolDoc(name="ds-doctor", version=__version__, catalogue_date=doctor.catalogue.date),
@@ -93,7 +100,7 @@ def verify(r: Request) -> int:
         quick=r.quick,
         part=r.only_shards,
         summary=document.summary_doc(states, seconds),
-        results=tuple(result_doc(x, doctor.catalogue, lang, False, target) for x in verdicts.results),
+        results=tuple(result_doc(x, doctor.catalogue, lang, False, target, again) for x in verdicts.results),
         files=tuple(document.file_doc(s) for s in states),
     )
     return _told(r, doc, states, "" if vouching is None else vouching.root, outputs, lang)
@@ -156,12 +163,19 @@ def _look(host: Host, checks: list[Any], lang: Lang) -> dict[type, Outcome]:
         return gathering.collect(progress.waiting)
 
 
-def _there(r: Request, host: Host, outcomes: dict[type, Outcome]) -> ModelFolder:
-    """What was looked at. Usage where there is nothing."""
+class Unseen(Exception):
+    """The structure could not be looked at: one line for standard error, exit status 3."""
+
+
+def _there(r: Request, host: Host, outcomes: dict[type, Outcome], words: Catalogue, lang: Lang) -> ModelFolder:
+    """What was looked at. Usage where there is nothing, Unseen where it gave no answer."""
     outcome = outcomes[ModelFolder]
     folder = outcome.fact
     if not isinstance(folder, ModelFolder):
-        raise Usage(f"{r.path}: {outcome.reason}")
+        said = f"{r.path}{t(': ', '：')}{words.explain(outcome.reason, lang) if outcome.reason else outcome.trouble}"
+        if outcome.trouble == "absent":  # an address of a bucket, say
+            raise Usage(said)
+        raise Unseen(said)
     if folder.layout == "missing":
         from ..probes._model_place import hub_cache
 

@@ -33,7 +33,7 @@ def parse(looked: Looked) -> ModelConfig:
     config = objects.get("config.json")
     tokenizer = objects.get("tokenizer_config.json", {})
     tensors = summed(looked, layers_of(config))
-    kinds = {f.kind for f in folder.weights}
+    kinds = {f.kind.removesuffix("-legacy") for f in folder.weights}
     return ModelConfig(
         given=folder.given,
         source=folder.source,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -10,15 +9,18 @@ from typing import Any
 import msgspec
 
 from ..api import Absent, Denied, Host, Malformed, Trouble
-from . import _model_place, _safetensors, _shard_index
-from ._folder_names import LEFTOVER, is_pytorch, is_stray, is_tokenizer, loaded, numbering
-from ._model_place import Place, is_there, names_in
+from . import _folder_parts, _index_look, _model_place, _safetensors, _shard_index
+from ._folder_names import LEFTOVER, is_tokenizer
+from ._index_look import kind_of
+from ._model_place import Place, names_in
 from ._shard_index import names_of
-from ._weight_file import HEAD, PARSED, Seen, clean, look, pointer_size, sniff
+from ._sniff import HEAD, pointer_size, sniff
+from ._weight_file import PARSED, Seen, clean, format_of, look
 from .launch import has, option
-from .model_folder import Config, ModelFolder, Names, ShardIndex, WeightFile
+from .model_folder import Config, ModelFolder, Names, WeightFile
 
 FILES_LIMIT = 1000  # weight files looked into; the largest public checkpoints have about 200
+SPARE_LIMIT = 200  # weight files that no engine loads
 SMALL_LIMIT = 8 << 20  # bytes of a configuration file
 # Bytes of all headers that are parsed: 96,085 tensors in 48 files take about 10 MB; a folder of made-up headers would
 # take a minute and gigabytes of memory.
@@ -47,6 +49,11 @@ _PARSED = (
     "preprocessor_config.json",
     "processor_config.json",
 )
+# What a file under a name that promises no weights may be without harm.
+_NO_WEIGHTS = (
+    "html", "xml", "json", "text", "zip", "gzip", "zstd", "xz", "bzip2", "7z", "rar", "png", "jpeg", "gif", "pdf", "hdf5", "elf",
+    "ggml", "tar", "unrecognised", "lfs-pointer", "empty", "zeros",
+)  # fmt: skip
 # Vocabularies of up to 30 MB, whose end alone is looked at: a JSON object that was cut off does not end in a brace.
 _ENDS = ("tokenizer.json", "tekken.json", "vocab.json")
 
@@ -139,42 +146,44 @@ def look_at(host: Host) -> Looked:
 def _file(host: Host, place: Place, path: str, only: Callable[..., Looked]) -> Looked:
     """A file alone; a configuration, or weights with the configuration beside them."""
     beside, _, name = path.rpartition("/")
-    seen = look(host, path, name)
     objects: dict[str, dict[str, Any]] = {}
-    if name.endswith(".json") or seen.file.kind == "safetensors":
-        small = (name,) if name.endswith(".json") else tuple(_PARSED)
-        for one in small:
-            try:
-                text = host.read(f"{beside}/{one}", limit=SMALL_LIMIT)
-                objects["config.json" if len(small) == 1 else one] = as_object(text)
-            except Trouble:
-                continue
-    found = only("file", files=1, weights=(seen.file,), weights_bytes=seen.file.size)
-    return msgspec.structs.replace(found, objects=objects, kinds=seen.kinds, told=int(seen.file.kind == "safetensors"))
+    if name.endswith(".json"):
+        if _index_look.is_index(name):
+            return only("file", files=1, index=_index_look.read(host, beside, "", name).index)
+        small, objects = _small_files(host, beside, {name}, (name,), whole=() if name in _ENDS else (name,))
+        found = only("file", files=1, small=small)
+        # Whatever its name is, it was given as the configuration.
+        return msgspec.structs.replace(found, objects={"config.json": objects[name]} if objects else {})
+    seen = look(host, path, name)
+    kind = seen.file.kind
+    if format_of(name) is None and kind in _NO_WEIGHTS:
+        small, _ = _small_files(host, beside, {name}, (name,))
+        return only("file", files=1, small=small)
+    if kind == "safetensors":
+        _, objects = _small_files(host, beside, set(_PARSED), _PARSED)
+    index = None
+    if seen.names:  # the index beside a shard tells which tensors are due in it
+        indexes = _index_look.read_all(host, beside, "", names_in(host, beside))
+        mine = next((r for r in indexes if name in r.files), None)
+        if mine is not None:
+            index = _index_look.beside_headers(mine, list(mine.files), {name: seen}, ())
+    found = only("file", files=1, weights=(seen.file,), weights_bytes=seen.file.size, index=index)
+    return msgspec.structs.replace(found, objects=objects, kinds=seen.kinds, told=int(kind == "safetensors"))
 
 
 def _folder(host: Host, place: Place, path: str, names: list[str]) -> Looked:
     there = set(names)
-    parsed, index = _index(host, path, there)
-    if parsed is not None and not there & parsed.tensors_of.keys() and any(map(is_pytorch, names)):
-        # A repository fetched without its safetensors files: the engines then load the PyTorch ones and no index.
-        parsed = index = None
-    if parsed is not None:
-        deeper = (n for n in sorted(parsed.tensors_of) if "/" in n and not _shard_index.escapes(n))
-        names = names + [n for n in itertools.islice(deeper, FILES_LIMIT) if is_there(host, f"{path}/{n}")]
     argv = place.launch.argv
     by_format = option(argv, ("--load-format",)) in (None, "auto", "mistral")
     prefers_mistral = by_format and place.launch.engine != "sglang"
-    weights = loaded(names, None if parsed is None else parsed.tensors_of, prefers_mistral)
-    seen: dict[str, Seen] = {}
-    headers = HEADERS
-    for name in weights[:FILES_LIMIT]:
-        if host.time_left_s() < 0.5:  # a slow file system: say how far it went rather than nothing
-            break
-        seen[name] = look(host, f"{path}/{name}", name, min(PARSED, headers))
-        headers -= seen[name].file.header_bytes or 0 if seen[name].names else 0
-    if parsed is not None and index is not None:
-        index = _beside_headers(parsed, index, names, seen)
+    top = _folder_parts.look_into(host, path, "", names, prefers_mistral)
+    parts = _folder_parts.below(host, path, names, prefers_mistral)
+    pipeline = "model_index.json" in there
+    weights, spare, more = _folder_parts.together(top, parts, pipeline)
+    seen = _looked(host, path, weights[:FILES_LIMIT])
+    beside = _looked(host, path, spare[:SPARE_LIMIT], sum(s.file.header_bytes or 0 for s in seen.values()))
+    home = {id(r): p for p in (top, *parts) for r in (p.main, *p.more)}
+    decided = {f for r in (top.main, *more) if r is not None for f in r.files}
     small, objects = _small_files(host, path, there)
     config = objects.get("config.json")
     folder = ModelFolder(
@@ -187,78 +196,46 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> Looked:
         weights=tuple(s.file for s in seen.values()),
         weights_unseen=len(weights) - len(seen),
         weights_bytes=sum(s.file.size for s in seen.values()),
-        index=index,
-        numbering=numbering(weights),
+        index=None if top.main is None else _folder_parts.described(top.main, top, seen),
+        more_indexes=tuple(_folder_parts.described(r, home[id(r)], seen) for r in more),
+        spare=(*(s.file for s in beside.values()), *(w for p in (top, *parts) for w in p.wrong)),
+        spare_missing=names_of(n for p in (top, *parts) for n in p.spare_missing),
+        numbering=_folder_parts.numbered_sets(weights, decided, seen),
         small=small,
         config=None if config is None else _config(config),
-        pipeline="model_index.json" in there,
+        pipeline=pipeline,
         config_elsewhere=option(argv, ("--hf-config-path",)) is not None,
         tokenizer=any(map(is_tokenizer, names)),
         tokenizer_elsewhere=has(argv, ("--tokenizer", "--tokenizer-path", "--skip-tokenizer-init")),
         leftovers=_leftovers(host, place, path, names),
     )
     kinds: Counter[_safetensors.Kind] = Counter()
-    for one in seen.values():
+    for one in () if pipeline else seen.values():
         kinds.update(one.kinds)
-    told = sum(s.file.kind == "safetensors" for s in seen.values())
+    told = 0 if pipeline else sum(s.file.kind == "safetensors" for s in seen.values())
     template = bool(there & {"chat_template.jinja", "chat_template.json"})
     return Looked(folder=folder, place=place, objects=objects, kinds=kinds, told=told, chat_template=template)
 
 
-def _index(host: Host, path: str, there: set[str]) -> tuple[_shard_index.Parsed | None, ShardIndex | None]:
-    found = sorted(n for n in there if n.endswith(".safetensors.index.json"))
-    name = "model.safetensors.index.json" if "model.safetensors.index.json" in found else next(iter(found), None)
-    if name is None:
-        return None, None
-    try:
-        text = host.read(f"{path}/{name}", limit=_shard_index.LIMIT)
-        kind = sniff(text[:HEAD])
-        if kind in ("lfs-pointer", "html", "xml", "empty", "zeros"):
-            return None, ShardIndex(name=clean(name), problem=kind)
-        parsed = _shard_index.parse(text)
-    except _shard_index.NotAnIndex as e:
-        return None, ShardIndex(name=clean(name), problem=str(e))
-    except Trouble as t:
-        return None, ShardIndex(name=clean(name), problem=_kind_of(host, t, f"{path}/{name}"))
-    return parsed, ShardIndex(
-        name=clean(name),
-        files=len(parsed.tensors_of),
-        tensors=sum(map(len, parsed.tensors_of.values())),
-        total_size=parsed.total_size,
-    )
+def _looked(host: Host, path: str, names: list[str], parsed: int = 0) -> dict[str, Seen]:
+    """The files of these names; headers beyond a bound, of which `parsed` bytes are used up, are not parsed."""
+    seen: dict[str, Seen] = {}
+    headers = HEADERS - parsed
+    for name in names:
+        if host.time_left_s() < 0.5:  # a slow file system: say how far it went rather than nothing
+            break
+        seen[name] = look(host, f"{path}/{name}", name, max(0, min(PARSED, headers)))
+        headers -= seen[name].file.header_bytes or 0 if seen[name].names else 0
+    return seen
 
 
-def _beside_headers(
-    parsed: _shard_index.Parsed, index: ShardIndex, names: list[str], seen: dict[str, Seen]
-) -> ShardIndex:
-    there = set(names)
-    outside = {n for n in parsed.tensors_of if _shard_index.escapes(n)}
-    readable = {n: s for n, s in seen.items() if n in parsed.tensors_of and s.file.kind == "safetensors"}
-    differ = _shard_index.compare(parsed, {n: s.names for n, s in readable.items()})
-    every = len(readable) == len(parsed.tensors_of)
-    extra = (n for n in names if n not in parsed.tensors_of and is_stray(n))
-    return msgspec.structs.replace(
-        index,
-        missing=names_of(n for n in parsed.tensors_of if n not in there and n not in outside),
-        escapes=names_of(outside),
-        not_indexed_files=names_of(extra),
-        absent=names_of(differ.absent),
-        absent_heads=names_of(differ.absent_heads),
-        misplaced=names_of(differ.misplaced),
-        twice=names_of(differ.twice),
-        not_indexed=names_of(differ.not_indexed),
-        tensor_bytes=sum(_data_bytes(s.file) for s in readable.values()) if every else None,
-    )
-
-
-def _data_bytes(file: WeightFile) -> int:
-    return (file.expected_size or 0) - (file.header_bytes or 0) - 8
-
-
-def _small_files(host: Host, path: str, there: set[str]) -> tuple[tuple[WeightFile, ...], dict[str, dict[str, Any]]]:
+def _small_files(
+    host: Host, path: str, there: set[str], names: tuple[str, ...] = _SMALL, whole: tuple[str, ...] = _PARSED
+) -> tuple[tuple[WeightFile, ...], dict[str, dict[str, Any]]]:
+    """The configuration files of these names; those of `whole` are parsed, and given as objects as well."""
     objects: dict[str, dict[str, Any]] = {}
     files = []
-    for name in _SMALL:
+    for name in names:
         if name not in there:
             continue
         where = f"{path}/{name}"
@@ -270,13 +247,13 @@ def _small_files(host: Host, path: str, there: set[str]) -> tuple[tuple[WeightFi
                 should_be = pointer_size(head) if kind == "lfs-pointer" else None
                 files.append(WeightFile(name=name, kind=kind, size=size, should_be=should_be))
                 continue
-            if name in _PARSED:
+            if name in whole:
                 objects[name] = as_object(head if size <= len(head) else host.read(where, limit=SMALL_LIMIT))
             elif name in _ENDS and not _is_closed(head if size <= len(head) else _tail(host, where, size)):
                 raise Malformed("not-json")
             files.append(WeightFile(name=name, kind="ok", size=size))
         except Trouble as t:
-            files.append(WeightFile(name=name, kind=_kind_of(host, t, where)))
+            files.append(WeightFile(name=name, kind=kind_of(t)))
     return tuple(files), objects
 
 
@@ -287,16 +264,6 @@ def _tail(host: Host, path: str, size: int) -> bytes:
 def _is_closed(text: bytes) -> bool:
     """Whether the end of a JSON text can be that of an object."""
     return text.rstrip(b" \t\r\n").endswith(b"}")
-
-
-def _kind_of(host: Host, trouble: Trouble, path: str) -> str:
-    """The word for why a file that has a name in the folder could not be read."""
-    if isinstance(trouble, Absent):
-        return "dangling"
-    if isinstance(trouble, Denied):
-        return "denied"
-    known = {"not-json": "not-json", "file-too-large": "too-large", "not-a-file": str(trouble.reason.data.get("kind"))}
-    return known.get(trouble.reason.id, "unreadable")
 
 
 def _leftovers(host: Host, place: Place, path: str, names: list[str]) -> Names:

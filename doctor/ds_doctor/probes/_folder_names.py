@@ -11,16 +11,17 @@ from ._weight_file import clean
 from .model_folder import Names, Numbering
 
 _NUMBERED = re.compile(
-    r"(?P<stem>.*?)-?(?P<number>\d{1,6})-of-(?P<total>\d{1,6})\.(?P<ext>safetensors|bin|gguf)\Z", re.DOTALL
+    r"(?P<stem>.*?)-?(?P<number>\d{1,6})-of-(?P<total>\d{1,6})\.(?P<ext>safetensors|bin|gguf|pt|pth)\Z", re.DOTALL
 )
-_PYTORCH = re.compile(r"(pytorch_model.*|consolidated.*|model.*)\.(bin|pt|pth)\Z", re.DOTALL)
+_PYTORCH = re.compile(r"(pytorch_model.*|consolidated.*|model.*|diffusion_pytorch_model.*)\.(bin|pt|pth)\Z", re.DOTALL)
 LEFTOVER = re.compile(r".*\.(incomplete|part|partial|aria2|tmp|crdownload|download|temp|_____temp)\Z", re.DOTALL)
 # Mistral's own files beside the hub's shards: a second copy, which SGLang leaves alone and vLLM prefers
 # (model_loader/default_loader.py: load format "auto" takes consolidated*.safetensors where there are any).
-_SECOND_COPY = re.compile(r"consolidated.*\.safetensors\Z", re.DOTALL)
+_SECOND_COPY = re.compile(r"consolidated.*\.safetensors(\.index\.json)?\Z", re.DOTALL)
 # SGLang also loads this one where an index does not name it (sglang/srt/model_loader/weight_utils.py).
 _BESIDE_INDEX = "mtp.safetensors"
 _NOT_THE_MODEL = re.compile(r"(adapter_model|optimizer|scheduler|training_args|rng_state).*\Z", re.DOTALL)
+_ENDING = re.compile(r".*\.[A-Za-z][A-Za-z0-9_]{0,11}\Z", re.DOTALL)
 _TOKENIZERS = (
     "tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt", "tiktoken.model", "spiece.model",
     "sentencepiece.bpe.model", "spm.model", "tokenizer.tok.json",
@@ -36,6 +37,26 @@ def is_weights(name: str) -> bool:
     ):  # the engines' patterns leave hidden files out, as a Mac's `._x`
         return False
     return name.endswith((".safetensors", ".gguf")) or bool(_PYTORCH.match(name))
+
+
+def numbered(name: str) -> tuple[str, str, int] | None:
+    """Stem, ending and total of a numbered file's name."""
+    m = _NUMBERED.match(name)
+    return (m["stem"], m["ext"], int(m["total"])) if m and int(m["total"]) > 0 else None
+
+
+def copies(files: dict[str, frozenset[str]]) -> tuple[list[str], list[str]]:
+    """Of the shards of one set, those all of whose tensors are in another one as well, and these tensors."""
+    home: dict[str, str] = {}
+    doubled: list[str] = []
+    tensors: set[str] = set()
+    for name in sorted(files, key=lambda n: (-len(files[n]), n)):
+        other = {home.get(t) for t in files[name]}
+        if files[name] and len(other) == 1 and None not in other:
+            doubled.append(name)
+            tensors |= files[name]
+        home.update(dict.fromkeys(files[name], name))
+    return doubled, sorted(tensors)
 
 
 def numbering(names: list[str]) -> tuple[Numbering, ...]:
@@ -65,7 +86,7 @@ def loaded(names: list[str], index: Iterable[str] | None, second_copy: bool = Tr
     """Those of the names that an engine loads as weights: what the index names where one was read, and what engines
     load beside it; otherwise all safetensors files, or where there are none the PyTorch ones, or the GGUF ones (vLLM's
     --load-format auto). A clone may hold the rest as mere pointers without harm. `second_copy`: the engine may take
-    Mistral's own files beside an index."""
+    Mistral's own files beside an index. An index of PyTorch's files decides nothing: the engines load all of those."""
     if index is not None:
         of_index = set(index)
         return [n for n in names if n in of_index or n == _BESIDE_INDEX or (second_copy and _SECOND_COPY.match(n))]
@@ -80,6 +101,16 @@ def loaded(names: list[str], index: Iterable[str] | None, second_copy: bool = Tr
 def is_pytorch(name: str) -> bool:
     """Whether a file of this name holds weights as PyTorch's own files."""
     return is_weights(name) and name.endswith((".bin", ".pt", ".pth"))
+
+
+def is_second_copy(name: str) -> bool:
+    """Whether it is one of Mistral's own files, or their index."""
+    return bool(_SECOND_COPY.match(name))
+
+
+def may_be_folder(name: str) -> bool:
+    """Whether a name in the model's folder can be that of a folder with weights, as far as names tell."""
+    return not name.startswith(".") and not _ENDING.match(name)
 
 
 def is_stray(name: str) -> bool:

@@ -38,8 +38,8 @@ def names_of(names: Iterable[str]) -> Names:
     return Names(len(every), tuple(clean(n) for n in every[:FIRST]))
 
 
-def parse(text: bytes) -> Parsed:
-    """An index file. NotAnIndex for anything else."""
+def parse(text: bytes, prefix: str = "") -> Parsed:
+    """An index file that lies in the folder `prefix` ("" or "part/"). NotAnIndex for anything else."""
     try:
         file = msgspec.json.decode(text, type=_File)
     except msgspec.ValidationError:
@@ -51,6 +51,8 @@ def parse(text: bytes) -> Parsed:
     tensors_of: dict[str, set[str]] = {}
     for tensor, name in file.weight_map.items():
         tensors_of.setdefault(name.removeprefix("./"), set()).add(tensor)
+    if prefix:
+        tensors_of = {n if escapes(n) else prefix + n: tensors for n, tensors in tensors_of.items()}
     return Parsed(tensors_of, _total_size(file.metadata))
 
 

@@ -1,25 +1,26 @@
-"""One file of a model folder: what kind of thing it is, read from its first bytes and header only; never judges."""
+"""One file of a model folder: what kind of thing it is, read from its first bytes, header and directory only; never judges."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import Any
 
 import msgspec
 
 from ..api import Absent, Denied, Host, Trouble
-from . import _safetensors
+from . import _gguf, _safetensors, _torch_zip
+from ._safetensors import HeaderError
+from ._sniff import HEAD, pointer_size, sniff
 from .model_folder import WeightFile
 
-HEAD = 4096  # bytes of the first read: holds a pointer, an error page's start, and most small headers
 # Bytes of a header that is parsed: 96,085 tensors take about 10 MB; a made-up header of the format's 100 MB would take
 # five seconds and a gigabyte of memory.
 PARSED = 24 << 20
-ZIP_END = b"PK\x05\x06"  # end of central directory; at most 22 bytes and a comment of 65,535 before the file's end
-ZIP_TAIL = 22 + 65_535
-LFS = b"version https://git-lfs.github.com/spec/v1"  # github.com/git-lfs/git-lfs docs/spec.md
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_LFS_SIZE = re.compile(rb"^size (\d{1,19})$", re.MULTILINE)
+_FORMATS = {"safetensors": "safetensors", "gguf": "gguf", "bin": "pytorch", "pt": "pytorch", "pth": "pytorch"}
+# Names under which only torch writes; other programs have a model.bin of their own (CTranslate2, Metal).
+_TORCH_NAMES = re.compile(r"(.*/)?(pytorch_model|consolidated|diffusion_pytorch_model)[^/]*\Z", re.DOTALL)
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -36,38 +37,14 @@ def clean(name: str) -> str:
     return name if len(name) <= 200 else name[:199] + "…"
 
 
-def sniff(head: bytes) -> str | None:
-    """What the first bytes are when they are certainly no tensors: lfs-pointer, html, xml, text, zip, gguf, zeros, empty."""
-    if not head:
-        return "empty"
-    if head.startswith(LFS):
-        return "lfs-pointer"
-    if head.startswith(b"GGUF"):
-        return "gguf"
-    if head.startswith(b"PK\x03\x04"):
-        return "zip"
-    if not head.strip(b"\0"):
-        return "zeros"
-    start = head[:512].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
-    if start.startswith((b"<!doctype html", b"<html", b"<head", b"<body")):
-        return "html"
-    if start.startswith((b"<?xml", b"<error", b"<!doctype")):
-        return "html" if b"<html" in start else "xml"
-    # A header's length has zero bytes from the fifth on (at most 100 MB); printable bytes there are somebody's words.
-    if len(head) >= 8 and all(0x20 <= b < 0x7F or b in b"\t\r\n" for b in head[:8]):
-        return "text"
-    return None
-
-
-def pointer_size(head: bytes) -> int | None:
-    """The size that a Git LFS pointer gives."""
-    m = _LFS_SIZE.search(head)
-    return int(m[1]) if m else None
+def format_of(name: str) -> str | None:
+    """The format that a file's name promises: safetensors, gguf, pytorch; None: none of them."""
+    return _FORMATS.get(name.rpartition(".")[2])
 
 
 def look(host: Host, path: str, name: str, parsed: int = PARSED) -> Seen:
-    """The weight file at `path`, called `name` in its folder; a header of more than `parsed` bytes is not parsed. Never
-    raises: what hinders it becomes the kind."""
+    """The weight file at `path`, called `name` in its folder; a header of more than `parsed` bytes is not parsed. A name without
+    a known ending is no promise: what the content is, decides. Never raises: what hinders it becomes the kind."""
     shown = clean(name)
     try:
         stat = host.stat(path)
@@ -92,22 +69,33 @@ def _lost(host: Host, path: str, shown: str) -> WeightFile:
         return WeightFile(name=shown, kind="missing")
 
 
-def _has_zip_end(host: Host, path: str, size: int) -> bool:
-    return ZIP_END in host.read_at(path, max(0, size - ZIP_TAIL), ZIP_TAIL)
-
-
 def _read(host: Host, path: str, shown: str, size: int, head: bytes, parsed: int) -> Seen:
     kind = sniff(head)
-    is_safetensors = shown.endswith(".safetensors")
+    promised = format_of(shown)
     if kind == "lfs-pointer":
         return Seen(WeightFile(name=shown, kind=kind, size=size, should_be=pointer_size(head)))
-    if kind == "gguf":
-        return Seen(WeightFile(name=shown, kind=kind, size=size, version=int.from_bytes(head[4:8], "little")))
-    if not is_safetensors and (kind == "zip" or head.startswith(b"\x80")):  # torch.save: a zip, before 1.6 a pickle
-        cut = kind == "zip" and not _has_zip_end(host, path, size)
-        return Seen(WeightFile(name=shown, kind="pytorch", size=size, error="NoCentralDirectory" if cut else None))
-    if kind is not None or not is_safetensors:
-        return Seen(WeightFile(name=shown, kind=kind or "other", size=size))
+    if kind == "gguf" and promised in ("gguf", None):
+        return _gguf_file(host, path, shown, size)
+    if promised == "pytorch" and kind == "tar" and head.partition(b"\0")[0] in _torch_zip.TAR_MEMBERS:
+        return Seen(WeightFile(name=shown, kind="pytorch-legacy", size=size))
+    if promised in ("pytorch", None) and (kind == "zip" or head.startswith(b"\x80")):
+        return Seen(_torch_file(host, path, shown, size, head))
+    may_be = kind is None and head[8:9] == b"{" and not any(head[5:8])
+    if kind is None and (promised == "safetensors" or (promised is None and may_be)):
+        return _safetensors_file(host, path, shown, size, head, parsed)
+    if kind is None and promised != "gguf" and not (promised and _TORCH_NAMES.match(shown)):
+        return Seen(WeightFile(name=shown, kind="unrecognised", size=size))
+    return Seen(WeightFile(name=shown, kind=kind or "other", size=size))
+
+
+def _malformed(shown: str, size: int, of: str, e: HeaderError) -> WeightFile:
+    tensor = None if e.tensor is None else clean(e.tensor)
+    return WeightFile(
+        name=shown, kind="malformed", format=of, size=size, error=e.error, tensor=tensor, want=e.want, got=e.got
+    )
+
+
+def _safetensors_file(host: Host, path: str, shown: str, size: int, head: bytes, parsed: int) -> Seen:
     try:
         length = _safetensors.header_length(head, size)
         if length > parsed:
@@ -117,12 +105,8 @@ def _read(host: Host, path: str, shown: str, size: int, head: bytes, parsed: int
             rest = host.read_at(path, _safetensors.LENGTH_BYTES + len(header), length - len(header))
             header += rest
         layout = _safetensors.parse(header)
-    except _safetensors.HeaderError as e:
-        tensor = None if e.tensor is None else clean(e.tensor)
-        wrong = WeightFile(
-            name=shown, kind="malformed", size=size, error=e.error, tensor=tensor, want=e.want, got=e.got
-        )
-        return Seen(wrong)
+    except HeaderError as e:
+        return Seen(_malformed(shown, size, "safetensors", e))
     whole = WeightFile(
         name=shown,
         kind="safetensors",
@@ -133,3 +117,48 @@ def _read(host: Host, path: str, shown: str, size: int, head: bytes, parsed: int
         unknown_dtypes=tuple(clean(d) for d in layout.unknown_dtypes[:5]),
     )
     return Seen(whole, layout.names, layout.kinds)
+
+
+def _gguf_file(host: Host, path: str, shown: str, size: int) -> Seen:
+    try:
+        layout = _gguf.parse(lambda at, count: host.read_at(path, at, count), size)
+    except HeaderError as e:
+        return Seen(_malformed(shown, size, "gguf", e))
+    except _gguf.TooLong:
+        return Seen(WeightFile(name=shown, kind="header-not-parsed", size=size))
+    expected = None
+    if layout.ends is not None:  # the padding after the last tensor may be there or not
+        least, most = layout.ends
+        expected = least if size < least else most if size > most else size
+    split: dict[str, Any] = {}
+    if layout.split is not None:
+        split = dict(zip(("part", "parts", "tensors_of_all"), layout.split, strict=True))
+    whole = WeightFile(
+        name=shown,
+        kind="gguf",
+        size=size,
+        header_bytes=layout.header_bytes,
+        expected_size=expected,
+        tensors=len(layout.names),
+        unknown_dtypes=layout.unknown_types[:5],
+        version=layout.version,
+        **split,
+    )
+    return Seen(whole, layout.names)
+
+
+def _torch_file(host: Host, path: str, shown: str, size: int, head: bytes) -> WeightFile:
+    if head.startswith(b"\x80"):
+        # torch.load refuses a pickle that does not begin with its number; where such a file ends, only the pickle tells.
+        if _torch_zip.LEGACY_MAGIC in head[:64]:
+            return WeightFile(name=shown, kind="pytorch-legacy", size=size)
+        return WeightFile(name=shown, kind="malformed", format="pytorch", size=size, error="InvalidMagicNumber")
+    try:
+        layout = _torch_zip.parse(lambda at, count: host.read_at(path, at, count), size)
+    except HeaderError as e:
+        return _malformed(shown, size, "pytorch", e)
+    except _torch_zip.TooLong:
+        return WeightFile(name=shown, kind="header-not-parsed", size=size)
+    if not layout.is_torch:
+        return WeightFile(name=shown, kind="zip", size=size)
+    return WeightFile(name=shown, kind="pytorch", size=size, expected_size=layout.size, tensors=layout.storages)

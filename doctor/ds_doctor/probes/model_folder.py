@@ -14,11 +14,14 @@ from ..api import Absent, Host, probe
 
 
 class WeightFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`kind`: safetensors, gguf, pytorch, lfs-pointer, html, xml, text, zeros, zip, empty, malformed (the `error` of the
-    safetensors library with its tensor and numbers; NoCentralDirectory for a pytorch file that ends too early), other, header-not-parsed (too
-    long for this); dangling (a link to nothing), missing, denied, unreadable, or a
-    file type that is no file (fifo, directory, character ...). Sizes in bytes: `size` as it is, `expected_size` as the
-    header says, `should_be` as the LFS pointer says."""
+    """`kind`: safetensors, gguf, pytorch, pytorch-legacy (a bare pickle, as torch wrote before 1.6); malformed (in its
+    `format` safetensors, gguf or pytorch, with the `error` that its library gives, or a word like it, with its tensor and
+    numbers; InvalidHeaderLength and NoCentralDirectory: the file ends before its description does); what it is instead (empty,
+    lfs-pointer, html, xml, json, text, zeros, an archive, other), unrecognised (under a name that other programs use as well),
+    header-not-parsed (too long for this); dangling (a link to nothing), missing, denied, unreadable, or a file type that is no
+    file (fifo, directory, character ...). Sizes in bytes: `size` as it is, `expected_size` as the header or the directory says,
+    `should_be` as the LFS pointer says. `tensors` are counted, of a pytorch file its storages. Of a GGUF file that was split:
+    it is `part` (from 0) of `parts`, which have `tensors_of_all` tensors together."""
 
     name: str
     kind: str
@@ -34,6 +37,10 @@ class WeightFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     should_be: int | None = None
     version: int | None = None
     target: str | None = None
+    format: str | None = None
+    part: int | None = None
+    parts: int | None = None
+    tensors_of_all: int | None = None
 
 
 class Names(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,7 +56,8 @@ class ShardIndex(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     folder; `not_indexed_files`: numbered or plain weight files that it does not name. Against the headers that could be
     read: `absent` tensors (in no header; an output head, which tied models leave out, apart in `absent_heads`),
     `misplaced` ones (in another file), `twice` (in several files of the index), `not_indexed` (in a header only).
-    `total_size` is what it claims, `tensor_bytes` the sum of the headers' tensors."""
+    `total_size` is what it claims, `tensor_bytes` the sum of the headers' tensors. `of_torch`: it is of PyTorch's own files,
+    whose tensors have no names outside a pickle: `files`, `missing` and `escapes` are all that is told."""
 
     name: str
     problem: str | None = None
@@ -65,16 +73,21 @@ class ShardIndex(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     not_indexed: Names = Names()
     total_size: int | None = None
     tensor_bytes: int | None = None
+    of_torch: bool = False
 
 
 class Numbering(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The files `<stem>-00001-of-000NN.<ext>` of one total: how many there are, which are not."""
+    """The files `<stem>-00001-of-000NN.<ext>` of one total: how many there are, which are not. `decided`: an index names some
+    of them, and says which are due. Else `copies` are those all of whose tensors are in another one, `twice` these tensors."""
 
     stem: str
     ext: str
     total: int
     present: int
     missing: Names = Names()
+    decided: bool = False
+    copies: Names = Names()
+    twice: Names = Names()
 
 
 class Hub(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -102,9 +115,12 @@ class ModelFolder(msgspec.Struct, frozen=True, kw_only=True):
 
     `given` and `source` (option, command) are what was asked; `path` is what it led to (None: nothing is there); `layout`:
     missing, folder, file, or what it is instead (fifo, denied, unreadable ...). `weights` are the weight files that an engine loads,
-    `weights_unseen` how many more there are beyond the limit or the time. `small` are the configuration files (kind ok,
-    not-json, or a kind as of weight files). `pipeline`: it is one of diffusers (model_index.json), whose parts with their
-    weights and configurations lie in folders of their own, which are not looked into. `config_elsewhere` and `tokenizer_elsewhere`: a launch option puts them somewhere
+    `weights_unseen` how many more there are beyond the limit or the time. `more_indexes` are of other sets of weights that it
+    loads, or that make up the model with them (the parts of a pipeline, Mistral's own files). `spare` are weight files that no engine
+    loads beside those: another format, a copy in a folder of its own, another precision; `spare_missing` are files that an
+    index of theirs names and that are not there, while others of it are. `small` are the configuration files (kind ok,
+    not-json, or a kind as of weight files). `pipeline`: it is one of diffusers (model_index.json), whose parts with
+    their weights lie in folders of their own; so may GGUF files. `config_elsewhere` and `tokenizer_elsewhere`: a launch option puts them somewhere
     else. `leftovers` are half downloads. `weights_bytes` is the size of the weight files looked into.
     """
 
@@ -120,6 +136,9 @@ class ModelFolder(msgspec.Struct, frozen=True, kw_only=True):
     weights_unseen: int = 0
     weights_bytes: int = 0
     index: ShardIndex | None = None
+    more_indexes: tuple[ShardIndex, ...] = ()
+    spare: tuple[WeightFile, ...] = ()
+    spare_missing: Names = Names()
     numbering: tuple[Numbering, ...] = ()
     small: tuple[WeightFile, ...] = ()
     config: Config | None = None

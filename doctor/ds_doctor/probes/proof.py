@@ -15,6 +15,8 @@ from ..api import Absent, Host, Trouble, probe
 from .checksums import Expected, ModelFile, Vouching
 from .model_folder import Names
 
+# Files of a model up to which everything is remembered; a folder of 100,000 small files is sooner hashed again than looked up.
+REMEMBERED = 2000
 SHOWN = 100  # wrong or unread files that the fact keeps; the counts are whole
 
 
@@ -166,6 +168,11 @@ def home_of(host: Host, vouching: Vouching) -> str:
     return repository if found and repository.rpartition("/")[2].startswith("models--") else root
 
 
+def is_remembered(vouching: Vouching, file: ModelFile) -> bool:
+    """Whether what is learnt of the file is kept for later."""
+    return file.role == "weights" or len(vouching.files) <= REMEMBERED
+
+
 def recalled(host: Host, vouching: Vouching) -> Iterable[FileProof]:
     """Of each file what was kept when it was hashed, if it is unchanged since."""
     from .. import proofs
@@ -174,7 +181,7 @@ def recalled(host: Host, vouching: Vouching) -> Iterable[FileProof]:
     kept = proofs.decode(host.recall(proofs.KEY), home, host.recall(proofs.name_of(home)))
     for file in vouching.files:
         record = None
-        if kept.all():
+        if kept.all() and is_remembered(vouching, file):
             try:
                 s = host.stat(file.path)
                 identity = proofs.Identity(s.size, s.ino, s.mtime_ns, s.ctime_ns)

@@ -169,8 +169,10 @@ def judged_again(rule: str, target: TargetDoc) -> str:
     return f"{shlex.join(words)} {command}".rstrip()
 
 
-def result_doc(result: Result, catalogue: Catalogue, lang: Lang, required: bool, target: TargetDoc) -> ResultDoc:
-    """One result in words."""
+def result_doc(
+    result: Result, catalogue: Catalogue, lang: Lang, required: bool, target: TargetDoc, again: str | None = None
+) -> ResultDoc:
+    """One result in words. `again`: the command that judges it anew, where that is not a run for this rule alone."""
     rule = catalogue.rule.get(result.rule)
     reason = catalogue.explain(result.reason, lang) if result.reason is not None else None
     findings: tuple[FindingDoc, ...] = ()
@@ -189,7 +191,11 @@ def result_doc(result: Result, catalogue: Catalogue, lang: Lang, required: bool,
             title = findings[0].title
             why = rule.why.say(lang, result.findings[0].data)
             fix = tuple(steps(rule, result.findings, lang))
-            verify = fill(rule.verify, result.findings[0].data) if rule.verify else judged_again(result.rule, target)
+            verify = (
+                fill(rule.verify, result.findings[0].data)
+                if rule.verify
+                else again or judged_again(result.rule, target)
+            )
     about = {name for f in result.findings for name in f.data.get("about", ())}
     return ResultDoc(
         rule=result.rule,

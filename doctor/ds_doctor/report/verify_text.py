@@ -33,7 +33,7 @@ def render(
     if not quiet:
         _head(page, doc, lang)
     faults(page, doc.results, verbose, quiet)
-    unjudged(page, doc.results, quiet)
+    unjudged(page, doc.results, quiet and doc.exit_code != 3)  # then it says why
     if not quiet:
         if verbose:
             _files(page, doc, lang)
