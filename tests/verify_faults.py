@@ -63,6 +63,10 @@ def anywhere(x: Layout) -> bool:
     return True
 
 
+def in_folder(x: Layout) -> bool:
+    return x.kind != "file"
+
+
 def with_small(x: Layout) -> bool:
     return x.small
 
@@ -264,8 +268,10 @@ def changed_config(m: Made) -> set[str]:
     return {"config.json"}
 
 
-def unlink(m: Made) -> None:
+def unlink(m: Made) -> set[str]:
+    """Where it was the only one, nothing tells its name: the folder is named."""
     (m.folder / m.victim).unlink()
+    return {m.victim} | ({str(m.folder)} if len(m.layout.weights) == 1 else set())
 
 
 def escape(m: Made) -> None:
@@ -284,7 +290,7 @@ GONE = "shard-missing numbering-holes file-missing none path-missing link-dangli
 HEADER = "header-malformed not-weights"
 HALF = "shard-truncated header-malformed size-differs preallocated not-weights"
 STRUCTURE = [
-    fault("missing", unlink, GONE, lambda x: x.kind != "file"),
+    fault("missing", unlink, GONE, in_folder),
     fault("blob missing", lambda m: m.real(m.victim).unlink(), GONE, in_hub),
     fault("empty", write(b""), "file-empty"),
     fault("one byte short", cut(lambda n: n - 1), "shard-truncated header-malformed"),
@@ -304,10 +310,10 @@ STRUCTURE = [
     fault("half written as zeros", zeros_from(0.5, sparse=False), "preallocated header-malformed"),
     fault("FIFO", replace(os.mkfifo), "not-a-file"),
     fault("socket", replace(bind), "not-a-file"),
-    fault("folder", replace(Path.mkdir), "not-a-file"),
+    fault("folder", replace(Path.mkdir), "not-a-file", in_folder),
     fault("device", replace(lambda p: p.symlink_to("/dev/zero")), "not-a-file link-escapes"),
-    fault("link to itself", replace(lambda p: p.symlink_to(p.name)), "unreadable link-dangling", level="unread"),
-    fault("link to nothing", replace(lambda p: p.symlink_to("../gone")), "link-dangling link-escapes"),
+    fault("link to itself", replace(lambda p: p.symlink_to(p.name)), "unreadable link-dangling", in_folder, "unread"),
+    fault("link to nothing", replace(lambda p: p.symlink_to("../gone")), "link-dangling link-escapes", in_folder),
     fault("link out of the cache", escape, "link-escapes", in_hub),
     fault("header of 2^60 bytes", lambda m: overwrite_head(m, struct.pack("<Q", 1 << 60)), HEADER, safetensors),
     fault("header of 0 bytes", lambda m: overwrite_head(m, bytes(8)), f"{HEADER} preallocated", safetensors),

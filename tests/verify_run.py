@@ -19,8 +19,8 @@ from typing import Any
 
 import ds_doctor.cli
 import ds_doctor.cli.commands
-import ds_doctor.cli.verifying  # noqa: F401 - what the child would import is imported once, here
-import ds_doctor.report.verify_text  # noqa: F401
+import ds_doctor.cli.verifying
+import ds_doctor.report.verify_text
 from ds_doctor.registry import load_plugin
 
 load_plugin("built-in", "ds_doctor_checks")
@@ -76,7 +76,9 @@ def compiled() -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as cache:
         (Path(cache) / "ds-doctor").mkdir(mode=0o700)
         forked(["verify", "/proc/self", "--quick"], {**os.environ, "XDG_CACHE_HOME": cache})
-        return {p.name: p.read_bytes() for p in (Path(cache) / "ds-doctor").iterdir() if not p.name.startswith("proofs")}
+        return {
+            p.name: p.read_bytes() for p in (Path(cache) / "ds-doctor").iterdir() if not p.name.startswith("proofs")
+        }
 
 
 def environment(cache: Path, env: Mapping[str, str] | None = None) -> dict[str, str]:
