@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -44,10 +45,16 @@ def server(shelf: Path) -> Iterator[ThreadingHTTPServer]:
 
 
 def commands(said: running.Said) -> list[str]:
-    """What a person would paste: the run steps of everything that failed, in order, each once."""
+    """What a person would paste: the commands of everything that failed, in order, each once. Where no layout tells the repository's name, a sentence
+    has it as ORG/NAME."""
     found: list[str] = []
     for result in said.results("fail").values():
-        found += [s["run"] for s in result["fix"] if s.get("run") and s["run"] not in found]
+        for step in result["fix"]:
+            in_words = re.findall(r"hf download ORG/NAME [^;,()（]*--local-dir [^;,()（]*", step.get("say", ""))
+            for text in [step["run"]] if step.get("run") else [w.strip() for w in in_words]:
+                text = text.replace("ORG/NAME", build.ID)
+                if text not in found and "--local-dir DIR" not in text:
+                    found.append(text)
     return found
 
 
@@ -55,8 +62,11 @@ def verify(made: build.Made, env: dict[str, str]) -> running.Said:
     return running.program(["verify", made.target, "--format", "json", *made.args], env)
 
 
-@pytest.mark.parametrize("fault", [*DAMAGE, *CONFIG])
-@pytest.mark.parametrize("layout", ["hub", "hub id", "hub-by-file", "local", "hub-shared"])
+CASES = [(layout, fault) for layout in ("hub", "local") for fault in DAMAGE | CONFIG]
+CASES += [("hub id", "half"), ("hub-by-file", "missing"), ("hub-shared", "flipped bit"), ("local-by-file", "half")]
+
+
+@pytest.mark.parametrize(("layout", "fault"), CASES)
 def test_the_named_repair_makes_the_folder_whole(
     layout: str, fault: str, shelf: Path, tmp_path: Path, server: ThreadingHTTPServer
 ) -> None:
@@ -64,7 +74,6 @@ def test_the_named_repair_makes_the_folder_whole(
     (DAMAGE | CONFIG)[fault](made)
     env = running.environment(tmp_path / "cache", made.env) | hub.settings(server)
     env["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    env["HF_HUB_CACHE"] = str(tmp_path / "x" / "hub")
     said = verify(made, env)
     assert said.status == 1, said.told()
     steps = commands(said)

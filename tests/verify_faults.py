@@ -289,6 +289,8 @@ def fault(name: str, act: Any, rules: str, where: Where = anywhere, level: str =
 GONE = "shard-missing numbering-holes file-missing none path-missing link-dangling"
 HEADER = "header-malformed not-weights"
 HALF = "shard-truncated header-malformed size-differs preallocated not-weights"
+SPARE = "index-malformed spare-damaged"  # the engines do not read the index of PyTorch files
+INDEXED = both(safetensors, indexed)
 STRUCTURE = [
     fault("missing", unlink, GONE, in_folder),
     fault("blob missing", lambda m: m.real(m.victim).unlink(), GONE, in_hub),
@@ -332,12 +334,20 @@ STRUCTURE = [
         "another shard's copy",
         copy_first,
         "tensor-twice tensor-absent tensor-misplaced",
-        both(safetensors, indexed, several),
+        both(INDEXED, several),
     ),
-    fault("shards swapped", swap, "tensor-misplaced", both(safetensors, indexed, several)),
-    fault("index cut", lambda m: shorten(str(m.layout.index))(m), "index-malformed", indexed),
-    fault("index is an HTML page", lambda m: put(str(m.layout.index), HTML)(m), "index-malformed not-weights", indexed),
-    fault("index without a map", edit_index(lambda i, m: i.pop("weight_map")), "index-malformed", indexed),
+    fault("shards swapped", swap, "tensor-misplaced", both(INDEXED, several)),
+    fault("index cut", lambda m: shorten(str(m.layout.index))(m), "index-malformed", INDEXED),
+    fault("index is an HTML page", lambda m: put(str(m.layout.index), HTML)(m), "index-malformed not-weights", INDEXED),
+    fault("index without a map", edit_index(lambda i, m: i.pop("weight_map")), "index-malformed", INDEXED),
+    fault("index of pickles cut", lambda m: shorten(str(m.layout.index))(m), SPARE, both(torch, indexed), "odd"),
+    fault(
+        "index of pickles without a map",
+        edit_index(lambda i, m: i.pop("weight_map")),
+        SPARE,
+        both(torch, indexed),
+        "odd",
+    ),
     fault(
         "index leads out",
         edit_index(lambda i, m: i["weight_map"].update(x="../../../etc/passwd")),
@@ -348,19 +358,19 @@ STRUCTURE = [
         "index lists a tensor that is not there",
         edit_index(lambda i, m: i["weight_map"].update({"model.layers.9.mlp.up_proj.weight": m.victim})),
         "tensor-absent",
-        both(indexed, safetensors),
+        INDEXED,
     ),
     fault(
         "index lists a file that is not there",
         edit_index(lambda i, m: i["weight_map"].update({"x": "model-x.safetensors"})),
         "shard-missing",
-        both(indexed, safetensors),
+        INDEXED,
     ),
     fault(
         "index has a tensor in another file",
         edit_index(lambda i, m: i["weight_map"].update({"model.embed_tokens.weight": m.victim})),
         "tensor-misplaced",
-        both(indexed, safetensors, several),
+        both(INDEXED, several),
     ),
     fault("no config", put("config.json", None), "config-missing file-missing", with_small),
     fault("config cut", shorten("config.json"), "config-malformed", with_small),
@@ -375,6 +385,23 @@ STRUCTURE = [
     fault("generation settings cut", shorten("generation_config.json"), "", with_small, "odd"),
     fault("no tokenizer", no_tokenizer, "tokenizer-missing file-missing", with_small, "odd"),
 ]
+# In layouts that differ only in what vouches, these stand for all.
+CORE = frozenset(
+    [
+        "missing",
+        "empty",
+        "half",
+        "one byte more",
+        "HTML page",
+        "reserved, half came",
+        "link to nothing",
+        "index cut",
+        "config cut",
+    ]
+)
+ALL_IN = frozenset(
+    ["sharded", "sharded no index", "single", "file", "hub", "local", "gguf", "gguf split", "torch", "torch sharded"]
+)
 CONTENT = [
     fault("flipped bit", flip(lambda n: n // 2), "checksum-mismatch", vouched),
     fault("flipped bit at the end", flip(lambda n: n - 1), "checksum-mismatch", vouched),
