@@ -216,6 +216,12 @@ def test_a_list_that_is_named_after_one_file_is_of_that_file(text: str) -> None:
         assert entries(text, name) == {"m.bin": {"sha256": A}}
 
 
+def test_a_cut_digest_of_one_file_vouches_for_nothing() -> None:
+    for text in (f"sha256:{A[:32]}", A[:60], f"SHA256 (m.bin) = {A[:32]}", f"{A[:12]}…"):
+        manifest = parse(text.encode(), "m.bin.sha256")
+        assert (manifest.entries, [p.id for p in manifest.problems]) == ((), ["bad-digest"])
+
+
 def test_a_digest_alone_belongs_to_nothing_when_the_list_names_no_file() -> None:
     assert why_not(A.encode()) == "no-entries"
 

@@ -22,6 +22,15 @@ NOT_WEIGHTS = {
     kind: kind
     for kind in ("gzip", "zstd", "xz", "bzip2", "7z", "rar", "tar", "png", "jpeg", "gif", "pdf", "hdf5", "elf")
 }
+# What vouches for a file, in words.
+SOURCES = {
+    "manifest": {"en": "the manifest", "zh": "清单"},
+    "hub-blob": {"en": "its blob's name in the Hub cache", "zh": "它在 Hub 缓存中的 blob 文件名"},
+    "hub-metadata": {"en": "the record of its download", "zh": "其下载记录"},
+    "hub-tree": {"en": "the Hub's list of the revision's files", "zh": "Hub 上该版本的文件列表"},
+    "modelscope": {"en": "ModelScope's record of its download", "zh": "ModelScope 的下载记录"},
+    "sums": {"en": "the checksum file", "zh": "校验和文件"},
+}
 FILE_TYPES = ("fifo", "socket", "character", "block", "directory", "unknown")
 # The file ends before what describes it does: it was cut off, wherever its description would go on.
 CUT_OFF = ("InvalidHeaderLength", "NoCentralDirectory")
@@ -56,14 +65,6 @@ def weight_files(model: ModelFolder) -> tuple[WeightFile, ...]:
 
 def quoted_path(model: ModelFolder) -> str:
     return shlex.quote(model.path or model.given)
-
-
-def repair(model: ModelFolder, file: str) -> str | tuple[()]:
-    """The command that fetches one file of the model anew; empty where the layout does not tell it."""
-    if model.hub is None or model.hub.commit is None:
-        return ()
-    words = ["hf", "download", model.hub.repo, file, "--revision", model.hub.commit, "--force-download"]
-    return shlex.join(words)
 
 
 def all_seen(model: ModelFolder, *rules: str) -> Findings:

@@ -8,10 +8,13 @@ from __future__ import annotations
 import shlex
 
 from ds_doctor.api import Findings, NotApplicable, check, found, not_applicable, undecided
+from ds_doctor.probes.checksums import Checksums
 from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.launch import Launch
 from ds_doctor.probes.model_folder import ModelFolder, WeightFile
+from ds_doctor.probes.model_parts import ModelParts
 
+from ._repair import anew, pulled, resumed
 from ._weights import (
     CUT_OFF,
     FILE_TYPES,
@@ -86,70 +89,115 @@ def every_file_may_be_read(model: ModelFolder) -> Findings:
 
 
 @check("weights-not-a-file")
-def files_are_files(model: ModelFolder) -> Findings:
+def files_are_files(model: ModelFolder, sums: Checksums | None) -> Findings:
     if model.layout in FILE_TYPES:
-        yield found("weights-not-a-file", on=model.path, file=model.path, kind=model.layout)
+        yield found(
+            "weights-not-a-file", on=model.path, file=model.path, kind=model.layout, repair=(), again=model.path
+        )
         return
     for file in of_kind(model, *FILE_TYPES):
-        yield found("weights-not-a-file", on=file.name, file=file.name, kind=file.kind)
+        yield found("weights-not-a-file", on=file.name, file=file.name, kind=file.kind, **anew(model, file.name, sums))
     yield from all_seen(model, "weights-not-a-file")
 
 
 @check("weights-link-dangling")
-def no_link_leads_to_nothing(model: ModelFolder) -> Findings:
+def no_link_leads_to_nothing(model: ModelFolder, sums: Checksums | None) -> Findings:
     for file in of_kind(model, "dangling", "missing"):
-        yield found("weights-link-dangling", on=file.name, file=file.name, target=file.target or "?")
+        yield found(
+            "weights-link-dangling",
+            on=file.name,
+            file=file.name,
+            target=file.target or "?",
+            **anew(model, file.name, sums),
+        )
     yield from all_seen(model, "weights-link-dangling")
 
 
 @check("weights-file-empty")
-def no_file_is_empty(model: ModelFolder) -> Findings:
+def no_file_is_empty(model: ModelFolder, sums: Checksums | None) -> Findings:
     for file in of_kind(model, "empty"):
-        yield found("weights-file-empty", on=file.name, file=file.name)
+        yield found("weights-file-empty", on=file.name, file=file.name, **anew(model, file.name, sums))
     yield from all_seen(model, "weights-file-empty")
 
 
 @check("weights-lfs-pointer")
-def no_file_is_a_git_lfs_pointer(model: ModelFolder) -> Findings:
+def no_file_is_a_git_lfs_pointer(model: ModelFolder, sums: Checksums | None) -> Findings:
     for file in of_kind(model, "lfs-pointer"):
         due = "?" if file.should_be is None else file.should_be
         size = file.size or "?"
         yield found(
-            "weights-lfs-pointer", on=file.name, file=file.name, size=size, should_be=due, folder=quoted_path(model)
+            "weights-lfs-pointer",
+            on=file.name,
+            file=file.name,
+            size=size,
+            should_be=due,
+            folder=quoted_path(model),
+            **pulled(model, file.name, sums),
         )
     yield from all_seen(model, "weights-lfs-pointer")
 
 
 @check("weights-not-weights")
-def files_hold_what_their_names_say(model: ModelFolder) -> Findings:
+def files_hold_what_their_names_say(model: ModelFolder, sums: Checksums | None) -> Findings:
     for file in of_kind(model, *NOT_WEIGHTS):
-        if file.kind == "gguf" and file.name.endswith(".gguf"):
-            continue
+        if file.kind == "gguf" and (file.name.endswith(".gguf") or file.header_bytes is not None):
+            continue  # it is no other format's name
         what = NOT_WEIGHTS[file.kind]
-        yield found("weights-not-weights", on=file.name, file=file.name, what=what, size=file.size or "?")
+        yield found(
+            "weights-not-weights",
+            on=file.name,
+            file=file.name,
+            what=what,
+            size=file.size or "?",
+            **anew(model, file.name, sums),
+        )
     yield from all_seen(model, "weights-not-weights")
 
 
 @check("weights-shard-truncated", "weights-shard-oversized")
-def shards_are_as_long_as_their_headers_say(model: ModelFolder) -> Findings:
+def shards_are_as_long_as_their_headers_say(model: ModelFolder, sums: Checksums | None) -> Findings:
     for file in structured(model):
         if file.error in CUT_OFF:
             # The header or the directory is cut off: how long the file should be, nobody can tell.
             least = file.want or file.size
             want, lost = f">{least}", f">{least - file.size}" if least > file.size else "?"
-            yield found("weights-shard-truncated", on=file.name, file=file.name, size=file.size, want=want, lost=lost)
+            yield found(
+                "weights-shard-truncated",
+                on=file.name,
+                file=file.name,
+                size=file.size,
+                want=want,
+                lost=lost,
+                **anew(model, file.name, sums),
+            )
         if file.expected_size is None or file.size == file.expected_size:
             continue
         size, due = file.size, file.expected_size
         if size < due:
-            yield found("weights-shard-truncated", on=file.name, file=file.name, size=size, want=due, lost=due - size)
+            yield found(
+                "weights-shard-truncated",
+                on=file.name,
+                file=file.name,
+                size=size,
+                want=due,
+                lost=due - size,
+                **anew(model, file.name, sums),
+            )
         else:
-            yield found("weights-shard-oversized", on=file.name, file=file.name, size=size, want=due, more=size - due)
+            yield found(
+                "weights-shard-oversized",
+                on=file.name,
+                file=file.name,
+                size=size,
+                want=due,
+                more=size - due,
+                **anew(model, file.name, sums),
+            )
     yield from unjudged(model, "weights-shard-truncated", "weights-shard-oversized")
 
 
 @check("weights-header-malformed", "weights-tensor-layout", "weights-dtype-unknown")
-def headers_describe_their_tensors(model: ModelFolder) -> Findings:
+def headers_describe_their_tensors(model: ModelFolder, sums: Checksums | None) -> Findings:
     judged = structured(model)
     for file in judged:
         if file.error in CUT_OFF:
@@ -163,6 +211,7 @@ def headers_describe_their_tensors(model: ModelFolder) -> Findings:
                 file=file.name,
                 error=file.error,
                 numbers=f" ({', '.join(said)})" if said else "",
+                **anew(model, file.name, sums),
             )
         elif file.kind == "malformed":
             got, want = ("?" if n is None else n for n in (file.got, file.want))
@@ -174,6 +223,7 @@ def headers_describe_their_tensors(model: ModelFolder) -> Findings:
                 tensor=file.tensor or "?",
                 got=got,
                 want=want,
+                **anew(model, file.name, sums),
             )
         elif file.unknown_dtypes:
             reader = "gguf 0.19" if file.kind == "gguf" else "safetensors 0.8"
@@ -229,22 +279,24 @@ def _damage(file: WeightFile) -> str | None:
 
 
 @check("weights-leftovers")
-def no_half_download_is_left(model: ModelFolder) -> Findings:
+def no_half_download_is_left(model: ModelFolder, sums: Checksums | None) -> Findings:
     if model.layout not in ("folder", "file"):
         listed(model)
     if model.leftovers.count:
         names = shown(model.leftovers.first, model.leftovers.count)
-        yield found("weights-leftovers", on=model.path, count=model.leftovers.count, names=names)
+        yield found(
+            "weights-leftovers", on=model.path, count=model.leftovers.count, names=names, **resumed(model, sums)
+        )
 
 
 @check("weights-config-missing", "weights-config-malformed", "weights-tokenizer-missing")
-def the_configuration_is_there(model: ModelFolder) -> Findings:
+def the_configuration_is_there(model: ModelFolder, sums: Checksums | None, parts: ModelParts | None) -> Findings:
     listed(model)
     if model.layout == "file":
         raise NotApplicable("model-is-one-file", path=model.path or model.given)
     for file in model.small:
         if file.kind in ("not-json", "too-large"):
-            yield found("weights-config-malformed", on=file.name, file=file.name)
+            yield found("weights-config-malformed", on=file.name, file=file.name, **anew(model, file.name, sums))
     names = {f.name for f in model.small}
     if not model.files:
         for rule in ("weights-config-missing", "weights-tokenizer-missing"):
@@ -255,9 +307,11 @@ def the_configuration_is_there(model: ModelFolder) -> Findings:
             yield undecided(rule, "weights-in-subfolders", path=model.path or model.given)
         return
     if not names & {"config.json", "params.json"} and not model.config_elsewhere and not only_gguf(model):
-        yield found("weights-config-missing", on=model.path, path=model.path)
+        yield found("weights-config-missing", on=model.path, path=model.path, **anew(model, "config.json", sums))
     if model.tokenizer_elsewhere:
         yield not_applicable("weights-tokenizer-missing", "tokenizer-elsewhere")
+    elif parts is not None and parts.tokenizer_class is not None:
+        yield not_applicable("weights-tokenizer-missing", "weights-vocabulary-decides")
     elif not model.tokenizer and not only_gguf(model):
         yield found("weights-tokenizer-missing", on=model.path, path=model.path)
     blind = [f for f in model.small if f.kind not in ("ok", "not-json", "too-large")]

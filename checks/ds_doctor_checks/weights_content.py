@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, passed, undecided
+from ds_doctor.probes.checksums import Checksums
 from ds_doctor.probes.model_folder import ModelFolder
 from ds_doctor.probes.proof import Proof, UnreadFile, WrongFile
 
-from ._weights import quoted_path, repair, weight_files
+from ._repair import repair
+from ._weights import SOURCES, quoted_path, weight_files
 
 FAMILY = "weights"
 
-# What vouches for a file, in words.
-SOURCES = {
-    "manifest": {"en": "the manifest", "zh": "清单"},
-    "hub-blob": {"en": "its blob's name in the Hub cache", "zh": "它在 Hub 缓存中的 blob 文件名"},
-    "hub-metadata": {"en": "the record of its download", "zh": "其下载记录"},
-    "modelscope": {"en": "ModelScope's record of its download", "zh": "ModelScope 的下载记录"},
-    "sums": {"en": "the checksum file", "zh": "校验和文件"},
-}
 ENGINE_READS = ("config", "code")
 
 
@@ -31,7 +25,7 @@ def _unread(proof: Proof, *problems: str) -> Iterator[UnreadFile]:
     return (f for f in proof.unread if f.problem in problems)
 
 
-def _differs(rule: str, model: ModelFolder, file: WrongFile) -> Findings:
+def _differs(rule: str, model: ModelFolder, sums: Checksums | None, file: WrongFile) -> Findings:
     yield found(
         rule,
         on=file.name,
@@ -43,17 +37,17 @@ def _differs(rule: str, model: ModelFolder, file: WrongFile) -> Findings:
         where=file.where,
         size=file.size,
         folder=quoted_path(model),
-        repair=repair(model, file.name),
+        repair=repair(model, file.name, sums),
     )
 
 
 @check("weights-checksum-mismatch")
-def the_content_is_the_right_one(model: ModelFolder, proof: Proof | None) -> Findings:
+def the_content_is_the_right_one(model: ModelFolder, proof: Proof | None, sums: Checksums | None) -> Findings:
     weight_files(model)
     if proof is None:
         raise Undecided("weights-not-hashed", path=quoted_path(model))
     for file in _wrong(proof, "weights"):
-        yield from _differs("weights-checksum-mismatch", model, file)
+        yield from _differs("weights-checksum-mismatch", model, sums, file)
     unread = sum(f.role == "weights" for f in proof.unread)
     if unread:
         raise Undecided("weights-not-all-read", count=unread, files=proof.weights)
@@ -83,15 +77,17 @@ def the_content_is_the_right_one(model: ModelFolder, proof: Proof | None) -> Fin
 
 
 @check("weights-file-changed", "weights-document-changed")
-def the_files_beside_the_weights_are_the_right_ones(model: ModelFolder, proof: Proof | None) -> Findings:
+def the_files_beside_the_weights_are_the_right_ones(
+    model: ModelFolder, proof: Proof | None, sums: Checksums | None
+) -> Findings:
     if proof is None:
         raise Undecided("weights-not-hashed", path=quoted_path(model))
     if proof.files == proof.weights:
         raise NotApplicable("weights-nothing-beside", path=model.path or model.given)
     for file in _wrong(proof, *ENGINE_READS):
-        yield from _differs("weights-file-changed", model, file)
+        yield from _differs("weights-file-changed", model, sums, file)
     for file in _wrong(proof, "other"):
-        yield from _differs("weights-document-changed", model, file)
+        yield from _differs("weights-document-changed", model, sums, file)
     if not proof.hashed:
         for rule in ("weights-file-changed", "weights-document-changed"):
             yield undecided(rule, "weights-not-hashed", path=quoted_path(model))

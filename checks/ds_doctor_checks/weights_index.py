@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 from ds_doctor.api import Findings, NotApplicable, Undecided, check, found, not_applicable, undecided
+from ds_doctor.probes.checksums import Checksums
 from ds_doctor.probes.model_folder import ModelFolder, ShardIndex, WeightFile
 
+from ._repair import anew, resumed
 from ._weights import FILE_TYPES, listed, shown, weight_files
 
 FAMILY = "weights"
@@ -19,15 +21,21 @@ def _indexes(model: ModelFolder) -> list[ShardIndex]:
 
 
 @check("weights-index-malformed", "weights-index-escapes", "weights-shard-missing", "weights-extra-shards")
-def the_index_names_the_shards_that_are_there(model: ModelFolder) -> Findings:
+def the_index_names_the_shards_that_are_there(model: ModelFolder, sums: Checksums | None) -> Findings:
     listed(model)
     indexes = _indexes(model)
     if not indexes:
         raise NotApplicable("weights-no-index", path=model.path or model.given)
     for index in indexes:
         if index.problem in _UNREADABLE:
-            yield found("weights-index-malformed", on=index.name, file=index.name, problem=index.problem)
-        yield from _files_of(index, model)
+            yield found(
+                "weights-index-malformed",
+                on=index.name,
+                file=index.name,
+                problem=index.problem,
+                **anew(model, index.name, sums),
+            )
+        yield from _files_of(index, model, sums)
     unusable = next((i for i in indexes if i.problem is not None), None)
     if unusable is not None:
         raise Undecided("weights-index-unusable", file=unusable.name, problem=unusable.problem)
@@ -36,7 +44,7 @@ def the_index_names_the_shards_that_are_there(model: ModelFolder) -> Findings:
             yield not_applicable(rule, "model-is-one-file", path=model.path or model.given)
 
 
-def _files_of(index: ShardIndex, model: ModelFolder) -> Findings:
+def _files_of(index: ShardIndex, model: ModelFolder, sums: Checksums | None) -> Findings:
     if index.escapes.count:
         names = shown(index.escapes.first, index.escapes.count)
         yield found("weights-index-escapes", on=index.name, file=index.name, count=index.escapes.count, names=names)
@@ -51,6 +59,7 @@ def _files_of(index: ShardIndex, model: ModelFolder) -> Findings:
             files=index.files,
             names=names,
             half=half,
+            **resumed(model, sums),
         )
     if index.not_indexed_files.count:
         names = shown(index.not_indexed_files.first, index.not_indexed_files.count)
@@ -60,7 +69,7 @@ def _files_of(index: ShardIndex, model: ModelFolder) -> Findings:
 
 
 @check("weights-numbering-holes", "weights-numbering-mixed")
-def numbered_shards_are_one_whole_set(model: ModelFolder) -> Findings:
+def numbered_shards_are_one_whole_set(model: ModelFolder, sums: Checksums | None) -> Findings:
     weight_files(model)
     if model.layout == "file":
         raise NotApplicable("model-is-one-file", path=model.path or model.given)
@@ -71,9 +80,12 @@ def numbered_shards_are_one_whole_set(model: ModelFolder) -> Findings:
         if usable is not None:
             raise NotApplicable("weights-index-decides", file=usable.name)
         raise NotApplicable("weights-not-numbered", path=model.path or model.given)
-    totals: dict[tuple[str, str], list[int]] = {}
+    totals: dict[tuple[str, str], list[str]] = {}
     for one in judged:
-        totals.setdefault((one.stem, one.ext), []).append(one.total)
+        several = totals.setdefault((one.stem, one.ext), [])
+        several.append(str(one.total))
+        if one.beyond is not None:  # a number beyond the total is of a larger set
+            several.append(f">={one.beyond}")
         if one.missing.count:
             names = shown(one.missing.first, one.missing.count)
             yield found(
@@ -82,10 +94,11 @@ def numbered_shards_are_one_whole_set(model: ModelFolder) -> Findings:
                 total=one.total,
                 count=one.missing.count,
                 names=names,
+                **resumed(model, sums),
             )
     for (stem, ext), several in totals.items():
         if len(several) > 1:
-            yield found("weights-numbering-mixed", on=f"{stem}-*.{ext}", stem=stem, totals=", ".join(map(str, several)))
+            yield found("weights-numbering-mixed", on=f"{stem}-*.{ext}", stem=stem, totals=", ".join(several))
 
 
 @check("weights-gguf-split")

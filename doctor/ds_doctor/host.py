@@ -26,6 +26,7 @@ from .profile import Profile
 
 READ_LIMIT = 4 << 20  # bytes; a configuration file beyond this is not one
 NAMES_LIMIT = 200_000  # entries of one folder
+_ACLS = ("system.posix_acl_access", "system.nfs4_acl")  # acl(5); nfs4_acl(5)
 T = TypeVar("T")
 
 
@@ -201,6 +202,19 @@ class Host:
         data: bytes = self._call("read_at", path, offset, size)
         return data
 
+    def holes(self, path: str, limit: int = 64) -> list[list[int]]:
+        """The first `limit` ranges [begin, end) of a regular file for which no data is stored: they read as zeros.
+
+        Empty where there are none, or where the file system does not say (lseek(2), SEEK_HOLE).
+        """
+        ranges: list[list[int]] = self._call("holes", path, limit)
+        return ranges
+
+    def has_acl(self, path: str) -> bool:
+        """Whether an access control list beside the mode decides who may do what (POSIX or NFSv4, in an extended attribute)."""
+        answer: bool = self._call("has_acl", path)
+        return answer
+
     def names(self, path: str) -> list[str]:
         """The sorted names in a folder."""
         names: list[str] = self._call("names", path)
@@ -360,6 +374,43 @@ class Host:
         finally:
             os.close(fd)
         return b"".join(parts)
+
+    def _holes(self, path: str, limit: int) -> list[list[int]]:
+        fd = self._open(path)
+        try:
+            size = os.fstat(fd).st_size
+            found: list[list[int]] = []
+            at = 0
+            while at < size and len(found) < limit:
+                begin = os.lseek(fd, at, os.SEEK_HOLE)
+                if begin >= size:  # the hole behind the end, which every file has
+                    break
+                try:
+                    at = os.lseek(fd, begin, os.SEEK_DATA)
+                except OSError as e:
+                    if e.errno != errno.ENXIO:
+                        raise
+                    at = size  # nothing but a hole up to the end
+                found.append([begin, min(at, size)])
+            return found
+        except OSError as e:
+            if e.errno in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENXIO):
+                return []
+            raise
+        finally:
+            os.close(fd)
+
+    def _has_acl(self, path: str) -> bool:
+        where = self._inside(path)
+        for name in _ACLS:
+            try:
+                os.getxattr(where, name)
+            except OSError as e:
+                if e.errno not in (errno.ENODATA, errno.EOPNOTSUPP):
+                    raise
+            else:
+                return True
+        return False
 
     def _names(self, path: str) -> list[str]:
         names: list[str] = []

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
-import threading
 import time
 from collections.abc import Callable
 
+from .blocks import Blocks, Broken, fill
+from .buffers import Slots
 from .digests import Digests
+from .readers import Ahead
 from .structs import Done, Identity, Job
 
 # Denied for good; a file system that is full of errors says EIO.
 DENIED = (errno.EACCES, errno.EPERM)
 MISSING = (errno.ENOENT, errno.ENOTDIR)
 FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # a FIFO in the place of a file must not hold us up
-
-preadv = os.preadv
+TOLD = 2 << 20  # bytes between two words about the progress
 
 
 class Stopped(Exception):
@@ -28,25 +30,22 @@ class Changed(Exception):
     """The file is not what it was when the reading began."""
 
 
-class Broken(Exception):
-    """The system refused to read. `offset`: the byte, None at opening."""
-
-    def __init__(self, error: OSError, offset: int | None) -> None:
-        super().__init__(error, offset)
-        self.error = error
-        self.offset = offset
-
-
 def identity(s: os.stat_result) -> Identity:
     return Identity(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns)
 
 
 def hash_one(
-    job: Job, buffer: memoryview, stop: threading.Event, progress: Callable[[int], None] | None = None
+    job: Job,
+    slots: Slots,
+    ahead: Ahead,
+    *,
+    warm: bool,
+    stopped: Callable[[], bool],
+    progress: Callable[[int], None] | None = None,
 ) -> Done | None:
-    """What came of one file; None where `stop` was set before the end."""
+    """What came of one file; None where it was `stopped` before the end."""
     begun = time.perf_counter()
-    reading = Reading(job, buffer, stop, progress)
+    reading = Reading(job, slots, ahead, warm, stopped, progress)
     problem: str | None = None
     error: str | None = None
     offset: int | None = None
@@ -58,10 +57,11 @@ def hash_one(
     except Changed:
         problem = "changed"
     except Broken as e:
-        offset, error = e.offset, os.strerror(e.error.errno) if e.error.errno else str(e.error)
-        problem = _problem(e.error, e.offset)
+        problem, error, offset = _problem(e.error), _words(e.error), e.offset
     except NotAFile:
         problem = "not-a-file"
+    except OSError as e:
+        problem, error = _problem(e, opened=reading.before is not None), _words(e)
     except ValueError as e:  # a name that no system takes: a NUL, half a surrogate pair
         problem, error = "missing", str(e)
     return Done(
@@ -77,14 +77,18 @@ def hash_one(
     )
 
 
-def _problem(error: OSError, offset: int | None) -> str:
+def _problem(error: OSError, opened: bool = True) -> str:
     if error.errno == errno.ESTALE:  # a network file system: replaced or removed on the server
         return "changed"
-    if offset is None and error.errno in DENIED:
+    if not opened and error.errno in DENIED:
         return "denied"
-    if offset is None and error.errno in MISSING:
+    if not opened and error.errno in MISSING:
         return "missing"
     return "read-error"
+
+
+def _words(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 class NotAFile(Exception):
@@ -95,11 +99,19 @@ class Reading:
     """One reading of one file. `done`: bytes read; `before` and `after`: what the file was, where that was seen."""
 
     def __init__(
-        self, job: Job, buffer: memoryview, stop: threading.Event, progress: Callable[[int], None] | None
+        self,
+        job: Job,
+        slots: Slots,
+        ahead: Ahead,
+        warm: bool,
+        stopped: Callable[[], bool],
+        progress: Callable[[int], None] | None,
     ) -> None:
         self.job = job
-        self.buffer = buffer
-        self.stop = stop
+        self.slots = slots
+        self.ahead = ahead
+        self.warm = warm
+        self.stopped = stopped
         self.progress = progress
         self.done = 0
         self.before: Identity | None = None
@@ -107,13 +119,10 @@ class Reading:
 
     def run(self) -> dict[str, str]:
         path = self.job.path
-        try:
-            named = os.stat(path)
-            if not stat.S_ISREG(named.st_mode):  # not even opened: that alone can rewind a tape or arm a watchdog
-                raise NotAFile
-            fd = os.open(path, FLAGS)
-        except OSError as e:
-            raise Broken(e, None) from None
+        named = os.stat(path)
+        if not stat.S_ISREG(named.st_mode):  # not even opened: that alone can rewind a tape or arm a watchdog
+            raise NotAFile
+        fd = os.open(path, FLAGS)
         try:
             return self._whole(fd, named)
         finally:
@@ -143,30 +152,22 @@ class Reading:
         an open file otherwise."""
         try:
             now = os.stat(self.job.path)
-        except OSError:
-            return True
+        except OSError as e:
+            return e.errno in MISSING
         return (now.st_dev, now.st_ino) != (named.st_dev, named.st_ino)
 
     def _read(self, fd: int, size: int, digests: Digests, quiet: bool) -> None:
-        at = self.done = 0
-        while at < size:
-            if self.stop.is_set():
-                raise Stopped
-            read = self._some(fd, min(len(self.buffer), size - at), at)
-            if not read:
-                self.after = identity(os.fstat(fd))
-                raise Changed  # it ends before its size
-            digests.feed(self.buffer[:read])
-            at += read
-            self.done = at
-            if self.progress and not quiet:
-                self.progress(read)
-        if self._some(fd, 1, size):
+        self.done = told = 0
+        pieces = iter(Blocks(self.job.path, fd, size, self.slots, self.ahead, self.warm))
+        with contextlib.closing(pieces):
+            for piece in pieces:
+                if self.stopped():
+                    raise Stopped
+                digests.feed(piece)
+                self.done += len(piece)
+                if self.progress and not quiet and (self.done - told >= TOLD or self.done == size):
+                    self.progress(self.done - told)
+                    told = self.done
+        if self.done < size or fill(fd, self.slots[0][:1], size):  # it ends before its size, or goes on after it
             self.after = identity(os.fstat(fd))
-            raise Changed  # it goes on after its size
-
-    def _some(self, fd: int, length: int, at: int) -> int:
-        try:
-            return preadv(fd, [self.buffer[:length]], at)
-        except OSError as e:
-            raise Broken(e, at) from None
+            raise Changed

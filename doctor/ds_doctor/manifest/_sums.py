@@ -228,12 +228,12 @@ class _Reader:
         if algorithm is None or foreign:
             self.unknown_algorithm = True
             return None
+        if len(digest) != DIGITS[algorithm]:
+            return self.bad(line, offset, "bad-digest")
         if name is None:
             if self.of is None:
                 return self.bad(line, offset, "bad-line")
             return offset, self.of, algorithm, digest.decode().lower()
-        if len(digest) != DIGITS[algorithm]:
-            return self.bad(line, offset, "bad-digest")
         if escaped:
             unescaped = _unescape(name)
             if unescaped is None:

@@ -93,6 +93,8 @@ class _Look:
             given=self.given,
             lists=tuple(self.lists),
             revisions=self.revisions,
+            copied=self.place.hub is not None
+            and any(e.kind == "file" and e.link is None for e in self.entries.values()),
             links=tuple(self._links()),
             snapshots=self._snapshots(),
             **laid,
@@ -247,6 +249,7 @@ def counted(vouching: Vouching) -> Checksums:
         unseen=vouching.unseen,
         given=vouching.given,
         listed=vouching.listed,
+        copied=vouching.copied,
         unvouched_weights=_names([f.name for f in vouching.files if f.role == "weights" and not f.expected]),
         lost=tuple(f for f in weights_first if f.weight != "left-out")[:SHOWN],
         left_out=_names([f.name for f in vouching.lost if f.weight == "left-out"], 10),

@@ -191,7 +191,10 @@ def _unlisted(sources: list[Source], files: list[ModelFile], folder: ModelFolder
         listed = {clean(n) for n in source.due}
         where = next((d[3] for d in source.due.values()), "")
         for file in files:
-            if file.role == "weights" and file.name not in listed and file.name not in found:
-                is_fault = source.kind == "manifest" and file.name in engine_loads
+            if file.role != "weights" or file.name in listed or file.name in found:
+                continue
+            is_loaded = file.name in engine_loads
+            if is_loaded or source.kind == "manifest":  # people keep files of their own beside a download
+                is_fault = source.kind == "manifest" and is_loaded
                 found[file.name] = (file.name, clean(where), is_fault)
     return sorted(found.values(), key=lambda u: not u[2])

@@ -8,12 +8,12 @@ is refused here; the vocabulary is stepped over in windows, so that a header of 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import prod
 
 import msgspec
 
-from ._safetensors import HeaderError
+from ._safetensors import HeaderError, Place
 
 # Elements and bytes of one block (gguf 0.19: GGML_QUANT_SIZES); those of the second part were published and are refused today.
 _TYPES: dict[int, tuple[int, int]] = {
@@ -27,6 +27,7 @@ _REMOVED = {
     4: ("Q4_2", 0, 0), 5: ("Q4_3", 0, 0), 31: ("Q4_0_4_4", 32, 18), 32: ("Q4_0_4_8", 32, 18), 33: ("Q4_0_8_8", 32, 18),
     36: ("IQ4_NL_4_4", 32, 18), 37: ("IQ4_NL_4_8", 32, 18), 38: ("IQ4_NL_8_8", 32, 18),
 }  # fmt: skip
+_WHOLE = range(24, 29)  # I8, I16, I32, I64, and F64, in which no weights are stored
 _SCALARS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes of a value; GGUFValueType
 _STRING, _ARRAY = 8, 9
 _VERSIONS = (2, 3)  # gguf-py: READER_SUPPORTED_VERSIONS; gguf.cpp refuses 1, too
@@ -58,6 +59,7 @@ class Layout(msgspec.Struct, frozen=True):
     ends: tuple[int, int] | None
     unknown_types: tuple[str, ...] = ()
     split: tuple[int, int, int] | None = None
+    places: tuple[Place, ...] = ()
 
 
 class _Reader:
@@ -149,6 +151,7 @@ def parse(fetch: Fetch, size: int) -> Layout:
         ends=ends,
         unknown_types=tuple(sorted(unknown)),
         split=(parts[0], parts[1], parts[2]) if len(parts) == 3 else None,
+        places=tuple(_places(records)),
     )
 
 
@@ -241,6 +244,13 @@ def _bytes_of(name: str, shape: tuple[int, ...], kind: int) -> int | None:
     if (shape[0] if shape else 1) % block:
         raise HeaderError("BlockSize", name, want=block, got=shape[0] if shape else 1)
     return elements // block * size
+
+
+def _places(records: list[_Record]) -> Iterator[Place]:
+    for name, shape, kind, offset in sorted(records, key=lambda r: r[3]):
+        size = _bytes_of(name, shape, kind)
+        if size is not None:
+            yield Place(name, "I" if kind in _WHOLE else "GGML", shape[::-1], offset, offset + size)
 
 
 def _extents(

@@ -73,10 +73,10 @@ def _directory(fetch: Fetch, size: int) -> tuple[int, int, int]:
     """Where the end record stands, where the directory starts and ends."""
     found = False
     for at in _end_records(fetch, size):
-        found = True
         record = fetch(at, 22)
         if len(record) < 22:
-            continue
+            continue  # cut off within it
+        found = True
         length, start = struct.unpack("<II", record[12:20])
         entries, end = int.from_bytes(record[10:12], "little"), at
         locator = fetch(at - 20, 20) if at >= 20 else b""

@@ -109,7 +109,7 @@ class Snapshots(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Vouching(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that was found out about which content is due. `layout`: plain, file, hub-cache, local-dir, modelscope. `revision`: the commit.
     `given`: whether a manifest was given; `listed`: whether anything says which files there should be; `unseen`: files beyond the limit or the
-    time. `unlisted`: weight files that a list lacks, with that list, and whether the engine loads them and the list was given."""
+    time; `copied` as of Checksums. `unlisted`: weight files that a list lacks, with that list, and whether the engine loads them and the list was given."""
 
     root: str
     layout: str
@@ -119,6 +119,7 @@ class Vouching(msgspec.Struct, frozen=True, kw_only=True):
     unseen: int = 0
     given: bool = False
     listed: bool = False
+    copied: bool = False
     lost: tuple[Lost, ...] = ()
     sizes: tuple[WrongSize, ...] = ()
     unlisted: tuple[tuple[str, str, bool], ...] = ()
@@ -131,8 +132,7 @@ class Vouching(msgspec.Struct, frozen=True, kw_only=True):
 
 class Checksums(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What vouches for the model's files, counted: `files` regular files, `vouched` of them with a digest that is due, `bytes` of all. `sized`: how many have
-    a size that is due. Of `lost`, `sizes`, `unlisted`, `conflicts` and `links` (as of Vouching) the first hundred are here, weights first, and
-    the counts of all. `root`: the folder."""
+    a size that is due. Of `lost`, `sizes`, `unlisted`, `conflicts` and `links` (as of Vouching) the first hundred are here, weights first. `root`: the folder. `copied`: in a snapshot of the Hub's cache stand files where links to blobs should be."""
 
     of_command: ClassVar[bool] = True
 
@@ -147,6 +147,7 @@ class Checksums(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     unseen: int = 0
     given: bool = False
     listed: bool = False
+    copied: bool = False
     unvouched_weights: Names = Names()
     lost: tuple[Lost, ...] = ()
     left_out: Names = Names()
