@@ -6,11 +6,9 @@ import errno
 import json
 import os
 import resource
-import signal
 import struct
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -43,23 +41,31 @@ def sane(said: running.Said) -> None:
         assert len(said.err.strip().splitlines()) == 1, said.err
 
 
+MEASURE = """
+import os, sys
+pid = os.fork()
+if pid == 0:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.execv(sys.argv[1], sys.argv[1:])
+_, status, used = os.wait4(pid, 0)
+print(os.waitstatus_to_exitcode(status), used.ru_maxrss)
+"""
+
+
 def measured(argv: list[str], env: dict[str, str], timeout: float = 120) -> tuple[int, int, float]:
-    """Exit status, peak of resident memory in KiB, and seconds of the installed program."""
+    """Exit status, peak of resident memory in KiB, and seconds of the installed program. A small process starts it: a child's peak begins with what
+    its parent had."""
     began = time.monotonic()
-    pid = os.posix_spawn(
-        PROGRAM,
-        [PROGRAM, *argv],
-        env,
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-        ],
+    done = subprocess.run(
+        [sys.executable, "-S", "-E", "-c", MEASURE, PROGRAM, *argv],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=timeout,
+        check=True,
     )
-    timer = threading.Timer(timeout, os.kill, (pid, signal.SIGKILL))
-    timer.start()
-    _, status, used = os.wait4(pid, 0)
-    timer.cancel()
-    return os.waitstatus_to_exitcode(status), used.ru_maxrss, time.monotonic() - began
+    status, peak = map(int, done.stdout.split())
+    return status, peak, time.monotonic() - began
 
 
 # ---- headers ----
@@ -91,32 +97,24 @@ def test_a_hostile_header_is_one_line_about_its_file(name: str, shelf: Path, tmp
     said = verify(made.folder, tmp_path / "c")
     sane(said)
     assert said.seconds < 20
-    if name not in ("NUL in a name", "surrogates"):  # an odd name of an empty tensor; the index misses what was there
+    if name not in ("NUL in a name", "surrogates", "the same key twice"):  # the library takes them; the index does not
         assert any(running.speaks_of(r, [made.victim]) for r in said.results("fail").values()), said.told()
     assert said.status == 1
 
 
-def big_header(path: Path, size: int) -> None:
-    """A valid header of about `size` bytes with an own tensor every hundred."""
-    parts = []
-    for number in range(size // 110):
-        at = number * 4
-        parts.append(
-            f'"model.layers.{number:08}.mlp.experts.weight_scale_inv":{{"dtype":"F32","shape":[1],"data_offsets":[{at:010d},{at + 4:010d}]}}'.replace(
-                "[0", "["
-            )
-        )
+def big_header(path: Path, count: int) -> None:
+    """A valid header of `count` tensors."""
     tensors = {
         f"model.layers.{n:08}.mlp.experts.weight_scale_inv": {
             "dtype": "F32",
             "shape": [1],
             "data_offsets": [n * 4, n * 4 + 4],
         }
-        for n in range(size // 115)
+        for n in range(count)
     }
     text = json.dumps(tensors, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    path.write_bytes(struct.pack("<Q", len(text)) + text + b"\1\2\3\4" * len(tensors))
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"\1\2\3\4" * count)
 
 
 def test_a_header_of_100_mb_costs_bounded_memory_and_time(tmp_path: Path) -> None:
@@ -135,7 +133,7 @@ def test_a_header_of_100_mb_costs_bounded_memory_and_time(tmp_path: Path) -> Non
 
 def test_a_header_of_many_tensors_is_read(tmp_path: Path) -> None:
     build.lay(tmp_path / "m", repos.small())
-    big_header(tmp_path / "m" / "model.safetensors", 4_000_000)
+    big_header(tmp_path / "m" / "model.safetensors", 40_000)
     said = verify(tmp_path / "m", tmp_path / "c")
     assert said.status == 0, said.told()
 
@@ -302,15 +300,11 @@ def test_a_path_that_is_no_model_is_answered_at_once(what: str, tmp_path: Path) 
     assert said.status in (1, 2)
 
 
-@pytest.mark.parametrize(
-    "path", ["", "/nonexistent/model", "no/such-model", "a" * 5000, "x\0y", "models--a--b", "..", "~nobody/x"]
-)
+@pytest.mark.parametrize("path", ["", "/nonexistent/model", "no/such-model", "a" * 5000, "models--a--b", "~nobody/x"])
 def test_a_path_that_is_not_there_is_wrong_usage(path: str, tmp_path: Path) -> None:
-    if path == "..":
-        (tmp_path / "deep").mkdir()
     said = running.forked(["verify", path], running.environment(tmp_path / "c"), cwd=str(tmp_path))
-    assert said.status in ((1, 2) if path == ".." else (2,)), (said.out, said.err)
-    assert len(said.err.strip().splitlines()) == 1 or path == ".."
+    assert said.status == 2, (said.out, said.err)
+    assert len(said.err.strip().splitlines()) == 1
     assert "Traceback" not in said.err
 
 
@@ -360,44 +354,30 @@ def test_bounded_memory_while_hashing(tmp_path: Path) -> None:
 
 
 def on_first_read(path: Path, act: Callable[[], None], fail: bool = False) -> Callable[[], None]:
-    """In the child: the first read of that file's content beyond its header runs `act`, or fails as a bad disk does."""
+    """In the child: the first read of that file's content runs `act`, or all fail as on a bad disk. The look at the structure reads with pread, the
+    hashing with preadv."""
 
     def before() -> None:
         want = os.stat(path)
         done: list[int] = []
+        real = os.preadv
 
-        def ours(fd: int, at: int) -> bool:
-            try:
-                s = os.fstat(fd)
-            except OSError:
-                return False
-            return (s.st_dev, s.st_ino) == (want.st_dev, want.st_ino) and at >= 65536
+        def read(fd: int, *args: Any) -> int:
+            s = os.fstat(fd)
+            if (s.st_dev, s.st_ino) == (want.st_dev, want.st_ino):
+                if fail:
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))
+                if not done:
+                    done.append(1)
+                    act()
+            return real(fd, *args)
 
-        def wrap(name: str, at_of: Callable[..., int]) -> None:
-            real = getattr(os, name)
-
-            def read(fd: int, *args: Any) -> Any:
-                at = at_of(fd, *args)
-                if ours(fd, at):
-                    if fail:
-                        raise OSError(errno.EIO, os.strerror(errno.EIO))
-                    if not done:
-                        done.append(1)
-                        act()
-                return real(fd, *args)
-
-            setattr(os, name, read)
-
-        def here(fd: int, *_: Any) -> int:
-            try:
-                return os.lseek(fd, 0, os.SEEK_CUR) or 65536
-            except OSError:
-                return 0
-
-        wrap("pread", lambda fd, n, at: at or 65536)
-        wrap("preadv", lambda fd, buffers, at, flags=0: at or 65536)
-        wrap("read", here)
-        wrap("readv", here)
+        os.preadv = read  # type: ignore[assignment]
+        for name, module in list(sys.modules.items()):
+            if name.startswith("ds_doctor"):
+                for key, value in list(vars(module).items()):
+                    if value is real:
+                        setattr(module, key, read)
 
     return before
 
