@@ -383,7 +383,7 @@ STRUCTURE = [
     fault("tokenizer is a pointer", put("tokenizer.json", LFS), "lfs-pointer", with_small),
     fault("tokenizer settings cut", shorten("tokenizer_config.json"), "", with_small),
     fault("generation settings cut", shorten("generation_config.json"), "", with_small, "odd"),
-    fault("no tokenizer", no_tokenizer, "tokenizer-missing file-missing", with_small, "odd"),
+    fault("no tokenizer", no_tokenizer, "vocabulary-missing tokenizer-missing file-missing", with_small, "odd"),
 ]
 # In layouts that differ only in what vouches, these stand for all.
 CORE = frozenset(
