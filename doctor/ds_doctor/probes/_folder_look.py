@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ..api import Absent, Denied, Host, Malformed, Trouble
-from . import _folder_parts, _index_look, _model_place, _safetensors, _shard_index
+from . import _folder_parts, _hub_records, _index_look, _model_place, _safetensors, _shard_index
 from ._folder_names import LEFTOVER, is_tokenizer
 from ._index_look import kind_of
 from ._model_place import Place, names_in
@@ -203,6 +203,7 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> Looked:
         index=None if top.main is None else _folder_parts.described(top.main, top, seen),
         more_indexes=tuple(_folder_parts.described(r, home[id(r)], seen) for r in more),
         spare=(*(s.file for s in beside.values()), *(w for p in (top, *parts) for w in p.wrong)),
+        spare_unseen=len(spare) - len(beside),
         spare_missing=names_of(n for p in (top, *parts) for n in p.spare_missing),
         numbering=_folder_parts.numbered_sets(weights, decided, seen),
         small=small,
@@ -272,9 +273,9 @@ def _is_closed(text: bytes) -> bool:
 
 def _leftovers(host: Host, place: Place, path: str, names: list[str]) -> Names:
     halves = [n for n in names if LEFTOVER.match(n)]
-    cache = ".cache/huggingface/download"  # where `hf download --local-dir` keeps its half files
-    if ".cache" in names:
-        halves += [f"{cache}/{n}" for n in names_in(host, f"{path}/{cache}") if n.endswith(".incomplete")]
+    for home in _hub_records.HOMES:  # where `hf download --local-dir` keeps its half files
+        if home.partition("/")[0] in names:
+            halves += _hub_records.halves(host, path, home)
     if "._____temp" in names:  # ModelScope's
         halves += [f"._____temp/{n}" for n in names_in(host, f"{path}/._____temp")]
     own = names_of(halves)
