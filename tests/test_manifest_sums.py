@@ -222,6 +222,15 @@ def test_a_cut_digest_of_one_file_vouches_for_nothing() -> None:
         assert (manifest.entries, [p.id for p in manifest.problems]) == ((), ["bad-digest"])
 
 
+def test_a_list_does_not_vouch_for_itself(tmp_path: Path) -> None:
+    (tmp_path / "m.bin").write_bytes(b"x")
+    for _ in range(2):
+        subprocess.run("sha256sum ./* > SHA256SUMS", shell=True, cwd=tmp_path, check=True)
+    listed = (tmp_path / "SHA256SUMS").read_bytes()
+    assert b"./SHA256SUMS\n" in listed
+    assert list(entries(listed)) == ["m.bin"]
+
+
 def test_a_digest_alone_belongs_to_nothing_when_the_list_names_no_file() -> None:
     assert why_not(A.encode()) == "no-entries"
 
@@ -330,6 +339,7 @@ def test_lists_are_known_by_their_names(name: str) -> None:
         "config.json",
         "README.md",
         "tokenizer.txt",
+        "tokenizer.hash",
         "SHA256SUMS.asc",
         "SHA256SUMS.gpg",
         "hash.py",

@@ -84,7 +84,7 @@ def read(data: bytes, name: str, roots: Iterable[str] = ()) -> Manifest:
     lines = _Lines(data)
     if lines.all_match(_GIT_LFS):
         return _git_lfs(lines, roots)
-    return _Reader(lines, roots, of, of is None and _FOREIGN.search(name) is not None).manifest()
+    return _Reader(lines, name, roots, of, of is None and _FOREIGN.search(name) is not None).manifest()
 
 
 class _Lines:
@@ -135,8 +135,9 @@ def _git_lfs(lines: _Lines, roots: Iterable[str]) -> Manifest:
 
 
 class _Reader:
-    def __init__(self, lines: _Lines, roots: Iterable[str], of: str | None, foreign: bool) -> None:
+    def __init__(self, lines: _Lines, name: str, roots: Iterable[str], of: str | None, foreign: bool) -> None:
         self.lines = lines
+        self.name = name
         self.of = of
         self.foreign = foreign
         self.gathered = Gathered(roots, lines.number)
@@ -157,6 +158,8 @@ class _Reader:
             line = gathered.problems[0].line if gathered.problems else None
             raise NotAManifest("unknown-algorithm" if self.unknown_algorithm else "no-entries", line)
         gathered.unalign()
+        # `sha256sum * > SHA256SUMS` lists the list, too, where there was one: as empty as it was just then.
+        gathered.forget(self.name)
         return gathered.manifest("sums")
 
     def of_one_file(self, records: Iterator[Record]) -> Iterator[Record]:

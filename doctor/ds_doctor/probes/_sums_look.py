@@ -48,6 +48,8 @@ def in_folder(host: Host, root: str, names: Iterable[str], there: set[str]) -> t
         try:
             manifest = _parse(host, f"{root}/{name}", base, where)
         except NotAManifest as e:
+            if e.why == "unknown-algorithm":
+                continue  # nothing is wrong with it
             problem, line = e.why, e.line
         except Trouble as t:
             problem = t.reason.id
