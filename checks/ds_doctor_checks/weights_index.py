@@ -80,9 +80,12 @@ def numbered_shards_are_one_whole_set(model: ModelFolder, sums: Checksums | None
         if usable is not None:
             raise NotApplicable("weights-index-decides", file=usable.name)
         raise NotApplicable("weights-not-numbered", path=model.path or model.given)
-    totals: dict[tuple[str, str], list[int]] = {}
+    totals: dict[tuple[str, str], list[str]] = {}
     for one in judged:
-        totals.setdefault((one.stem, one.ext), []).append(one.total)
+        several = totals.setdefault((one.stem, one.ext), [])
+        several.append(str(one.total))
+        if one.beyond is not None:  # a number beyond the total is of a larger set
+            several.append(f">={one.beyond}")
         if one.missing.count:
             names = shown(one.missing.first, one.missing.count)
             yield found(
@@ -95,7 +98,7 @@ def numbered_shards_are_one_whole_set(model: ModelFolder, sums: Checksums | None
             )
     for (stem, ext), several in totals.items():
         if len(several) > 1:
-            yield found("weights-numbering-mixed", on=f"{stem}-*.{ext}", stem=stem, totals=", ".join(map(str, several)))
+            yield found("weights-numbering-mixed", on=f"{stem}-*.{ext}", stem=stem, totals=", ".join(several))
 
 
 @check("weights-gguf-split")

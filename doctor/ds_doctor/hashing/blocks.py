@@ -5,6 +5,8 @@
   stays as it was for the server that starts next.
 - What a network or FUSE file system holds is read ahead through the page cache, several large blocks at once, since their clients
   are made for that. What was not in the cache before is let go of.
+- What shall be warm afterwards, or cannot be read directly, is read ahead through the page cache by one thread a file: the kernel
+  takes parallel reads of a disk's file for random ones, and they cost half as much processor again (4 GiB: 3.5 s, else 2.4).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import NamedTuple
 
 from . import readers
 from .buffers import Slots
-from .readers import Readers, Ticket
+from .readers import Ahead, Ticket
 
 PAGE = 4096
 STEP = 256 << 10  # a quarter of the level 2 cache of a server's core
@@ -25,9 +27,9 @@ WINDOW = 16 << 20  # one look whether the page cache has it
 
 
 class Broken(Exception):
-    """The system refused to read. `offset`: the byte, None at opening."""
+    """The system refused to read. `offset`: the first byte that cannot be read."""
 
-    def __init__(self, error: OSError, offset: int | None) -> None:
+    def __init__(self, error: OSError, offset: int) -> None:
         super().__init__(error, offset)
         self.error = error
         self.offset = offset
@@ -44,7 +46,7 @@ class Block(NamedTuple):
 class Blocks:
     """Reads one file of `size` bytes. `warm`: its content shall be in the page cache afterwards."""
 
-    def __init__(self, path: str, fd: int, size: int, slots: Slots, ahead: Readers, warm: bool) -> None:
+    def __init__(self, path: str, fd: int, size: int, slots: Slots, ahead: Ahead, warm: bool) -> None:
         self.path = path
         self.fd = fd
         self.size = size
@@ -52,7 +54,8 @@ class Blocks:
         self.ahead = ahead
         self.warm = warm
         self.direct: int | None = None  # a second descriptor, past the page cache
-        self.tried_direct = warm or os.major(os.fstat(fd).st_dev) == 0  # a device of its own: neither NFS nor FUSE
+        self.local = os.major(os.fstat(fd).st_dev) != 0  # a device of its own: neither NFS nor FUSE
+        self.tried_direct = warm or not self.local
         self.can_look = hasattr(os, "RWF_NOWAIT")
         self.byte = memoryview(bytearray(1))
 
@@ -97,11 +100,12 @@ class Blocks:
                 self.direct = self._open_direct()
             fresh = None
             if cached is False and self.direct is not None:
-                ticket = self.ahead.ask(self.direct, slot, at)
+                ticket = self.ahead.many.ask(self.direct, slot, at)
                 if at <= middle < at + length:
                     fresh = middle, PAGE
             else:
-                ticket = self.ahead.ask(self.fd, slot[:length], at)
+                plain = self.ahead.one if self.local else self.ahead.many
+                ticket = plain.ask(self.fd, slot[:length], at)
                 if cached is False and not self.warm:
                     fresh = at, length
             yield Block(at, length, slot, ticket, fresh)

@@ -9,19 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 from . import buffers, digests
 from .one import hash_one
-from .readers import Readers
+from .readers import Ahead
 from .structs import Done, Job
 
 THREADS = 32  # more of them only wait for Python's lock
+READERS = 64  # threads that wait for the disk
 LOOKS_S = 0.1  # how often the waiting side looks whether it was called off
-
-
-def processors() -> int:
-    """How many this process may use."""
-    try:
-        return len(os.sched_getaffinity(0)) or 1
-    except (AttributeError, OSError):
-        return os.cpu_count() or 1
 
 
 def hash_files(
@@ -36,62 +29,77 @@ def hash_files(
     listed = sorted(jobs, key=lambda job: job.size)  # the longest is taken first, from the end
     for algorithms in {job.algorithms for job in listed}:
         digests.check(algorithms)
-    count = max(1, min(threads or processors(), THREADS, len(listed)))
+    count = min(threads or processors(), THREADS, len(listed))
     return _work(listed, count, warm, progress, stop or threading.Event())
 
 
+def processors() -> int:
+    """How many this process may use: its affinity, and the quota of its control group (version 2, as a container sees it)."""
+    try:
+        count = len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        count = os.cpu_count() or 1
+    try:
+        with open("/sys/fs/cgroup/cpu.max", "rb") as f:
+            quota, period = f.read(64).split()
+        count = min(count, -(-int(quota) // int(period)))
+    except (OSError, ValueError):  # none, or "max"
+        pass
+    return max(count, 1)
+
+
 def _work(
-    listed: list[Job], count: int, warm: bool, progress: Callable[[int], None] | None, called_off: threading.Event
+    listed: list[Job], count: int, warm: bool, progress: Callable[[int], None] | None, stop: threading.Event
 ) -> Iterator[Done]:
     ended: queue.SimpleQueue[Done | None] = queue.SimpleQueue()
-    stop = _Either(called_off)
-    slots = buffers.shares(count)
-    ahead = Readers(sum(map(len, slots)), stop)
+    left_alone = threading.Event()
+
+    def stopped() -> bool:
+        return stop.is_set() or left_alone.is_set()
+
+    slots = buffers.shares(count) if count else []
 
     def work(mine: buffers.Slots) -> None:
+        ahead = Ahead(min(len(mine), max(2, READERS // count)), stopped)
         try:
-            while not stop.is_set():
+            while not stopped():
                 try:
                     job = listed.pop()
                 except IndexError:
                     break
-                done = hash_one(job, mine, ahead, warm=warm, stop=stop, progress=progress)
+                done = hash_one(job, mine, ahead, warm=warm, stopped=stopped, progress=progress)
                 if done:
                     ended.put(done)
         finally:
+            ahead.end()
             ended.put(None)
 
     left = len(listed)
-    workers = [
-        threading.Thread(target=work, args=(mine,), name=f"hash-{i}", daemon=True) for i, mine in enumerate(slots)
-    ]
-    for worker in workers:
-        worker.start()
+    running = _start(work, slots)
     try:
-        while left and count and not stop.is_set():
+        while running and not stopped():
             try:
                 done = ended.get(timeout=LOOKS_S)
             except queue.Empty:
                 continue
-            if done is None:
-                count -= 1
-            else:
+            if done:
                 left -= 1
                 yield done
-        if left and not count and not stop.is_set():
-            raise RuntimeError("the hashing ended early")
+            else:
+                running -= 1
+        if left and not stopped():
+            raise RuntimeError("a thread of the hashing broke")
     finally:
-        stop.own.set()
-        ahead.end()  # nobody waits for a thread that a dead file server holds: they are daemons
+        left_alone.set()  # nobody waits for a thread that a dead file server holds: they are daemons
 
 
-class _Either(threading.Event):
-    """Set when the caller's event is, or the reader of the results went away."""
-
-    def __init__(self, called_off: threading.Event) -> None:
-        super().__init__()
-        self.called_off = called_off
-        self.own = threading.Event()
-
-    def is_set(self) -> bool:
-        return self.own.is_set() or self.called_off.is_set()
+def _start(work: Callable[[buffers.Slots], None], slots: list[buffers.Slots]) -> int:
+    """A thread for each share of the memory, and how many there are; where the system gives none, the work is done here."""
+    for i, mine in enumerate(slots):
+        try:
+            threading.Thread(target=work, args=(mine,), name=f"hash-{i}", daemon=True).start()
+        except RuntimeError:  # a limit of processes, a control group's or the user's
+            if not i:
+                work(mine)
+            return max(i, 1)
+    return len(slots)

@@ -6,14 +6,13 @@ import contextlib
 import errno
 import os
 import stat
-import threading
 import time
 from collections.abc import Callable
 
 from .blocks import Blocks, Broken, fill
 from .buffers import Slots
 from .digests import Digests
-from .readers import Readers
+from .readers import Ahead
 from .structs import Done, Identity, Job
 
 # Denied for good; a file system that is full of errors says EIO.
@@ -38,15 +37,15 @@ def identity(s: os.stat_result) -> Identity:
 def hash_one(
     job: Job,
     slots: Slots,
-    ahead: Readers,
+    ahead: Ahead,
     *,
     warm: bool,
-    stop: threading.Event,
+    stopped: Callable[[], bool],
     progress: Callable[[int], None] | None = None,
 ) -> Done | None:
-    """What came of one file; None where `stop` was set before the end."""
+    """What came of one file; None where it was `stopped` before the end."""
     begun = time.perf_counter()
-    reading = Reading(job, slots, ahead, warm, stop, progress)
+    reading = Reading(job, slots, ahead, warm, stopped, progress)
     problem: str | None = None
     error: str | None = None
     offset: int | None = None
@@ -58,10 +57,11 @@ def hash_one(
     except Changed:
         problem = "changed"
     except Broken as e:
-        offset, error = e.offset, os.strerror(e.error.errno) if e.error.errno else str(e.error)
-        problem = _problem(e.error, e.offset)
+        problem, error, offset = _problem(e.error), _words(e.error), e.offset
     except NotAFile:
         problem = "not-a-file"
+    except OSError as e:
+        problem, error = _problem(e, opened=reading.before is not None), _words(e)
     except ValueError as e:  # a name that no system takes: a NUL, half a surrogate pair
         problem, error = "missing", str(e)
     return Done(
@@ -77,14 +77,18 @@ def hash_one(
     )
 
 
-def _problem(error: OSError, offset: int | None) -> str:
+def _problem(error: OSError, opened: bool = True) -> str:
     if error.errno == errno.ESTALE:  # a network file system: replaced or removed on the server
         return "changed"
-    if offset is None and error.errno in DENIED:
+    if not opened and error.errno in DENIED:
         return "denied"
-    if offset is None and error.errno in MISSING:
+    if not opened and error.errno in MISSING:
         return "missing"
     return "read-error"
+
+
+def _words(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 class NotAFile(Exception):
@@ -98,16 +102,16 @@ class Reading:
         self,
         job: Job,
         slots: Slots,
-        ahead: Readers,
+        ahead: Ahead,
         warm: bool,
-        stop: threading.Event,
+        stopped: Callable[[], bool],
         progress: Callable[[int], None] | None,
     ) -> None:
         self.job = job
         self.slots = slots
         self.ahead = ahead
         self.warm = warm
-        self.stop = stop
+        self.stopped = stopped
         self.progress = progress
         self.done = 0
         self.before: Identity | None = None
@@ -115,13 +119,10 @@ class Reading:
 
     def run(self) -> dict[str, str]:
         path = self.job.path
-        try:
-            named = os.stat(path)
-            if not stat.S_ISREG(named.st_mode):  # not even opened: that alone can rewind a tape or arm a watchdog
-                raise NotAFile
-            fd = os.open(path, FLAGS)
-        except OSError as e:
-            raise Broken(e, None) from None
+        named = os.stat(path)
+        if not stat.S_ISREG(named.st_mode):  # not even opened: that alone can rewind a tape or arm a watchdog
+            raise NotAFile
+        fd = os.open(path, FLAGS)
         try:
             return self._whole(fd, named)
         finally:
@@ -151,8 +152,8 @@ class Reading:
         an open file otherwise."""
         try:
             now = os.stat(self.job.path)
-        except OSError:
-            return True
+        except OSError as e:
+            return e.errno in MISSING
         return (now.st_dev, now.st_ino) != (named.st_dev, named.st_ino)
 
     def _read(self, fd: int, size: int, digests: Digests, quiet: bool) -> None:
@@ -160,7 +161,7 @@ class Reading:
         pieces = iter(Blocks(self.job.path, fd, size, self.slots, self.ahead, self.warm))
         with contextlib.closing(pieces):
             for piece in pieces:
-                if self.stop.is_set():
+                if self.stopped():
                     raise Stopped
                 digests.feed(piece)
                 self.done += len(piece)

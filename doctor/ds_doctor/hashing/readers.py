@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-
-MOST = 64  # threads, most of which wait for the disk
+from collections.abc import Callable
 
 preadv = os.preadv  # the one way in which content is read
 
@@ -34,35 +33,53 @@ class Ticket:
 
 
 class Readers:
-    """Up to `count` threads, one more with each read that is asked for."""
+    """Up to `count` threads for one who asks, one more with each read. Where the system gives none, the asker reads."""
 
-    def __init__(self, count: int, stop: threading.Event) -> None:
-        self._left = min(count, MOST)
-        self._stop = stop
+    def __init__(self, count: int, stopped: Callable[[], bool]) -> None:
+        self._left = count
+        self._stopped = stopped
         self._asked: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
         self._started = 0
 
     def ask(self, fd: int, into: memoryview, at: int) -> Ticket:
         ticket = Ticket(fd, into, at)
-        self._asked.put(ticket)
         if self._left:
-            with self._lock:
-                if self._left:
-                    self._left -= 1
-                    self._started += 1
-                    threading.Thread(target=self._run, name=f"read-{self._started}", daemon=True).start()
+            self._start()
+        if self._started:
+            self._asked.put(ticket)
+        else:
+            ticket.read()
         return ticket
 
     def end(self) -> None:
-        with self._lock:
+        """Nothing will be asked for any more."""
+        for _ in range(self._started):
+            self._asked.put(None)
+
+    def _start(self) -> None:
+        self._left -= 1
+        try:
+            threading.Thread(target=self._run, name=f"read-{self._started}", daemon=True).start()
+        except RuntimeError:  # a limit of processes, a control group's or the user's
             self._left = 0
-            for _ in range(self._started):
-                self._asked.put(None)
+        else:
+            self._started += 1
 
     def _run(self) -> None:
         while ticket := self._asked.get():
-            if self._stop.is_set():
+            if self._stopped():
                 ticket.skip()
             else:
                 ticket.read()
+
+
+class Ahead:
+    """The threads of one who hashes: `many` beside each other, and `one` that reads in order."""
+
+    def __init__(self, count: int, stopped: Callable[[], bool]) -> None:
+        self.many = Readers(count, stopped)
+        self.one = Readers(1, stopped)
+
+    def end(self) -> None:
+        self.many.end()
+        self.one.end()

@@ -17,7 +17,7 @@ _PYTORCH = re.compile(r"(pytorch_model.*|consolidated.*|model.*|diffusion_pytorc
 LEFTOVER = re.compile(r".*\.(incomplete|part|partial|aria2|tmp|crdownload|download|temp|_____temp)\Z", re.DOTALL)
 # Mistral's own files beside the hub's shards: a second copy, which SGLang leaves alone and vLLM prefers
 # (model_loader/default_loader.py: load format "auto" takes consolidated*.safetensors where there are any).
-_SECOND_COPY = re.compile(r"consolidated.*\.safetensors(\.index\.json)?\Z", re.DOTALL)
+_SECOND_COPY = re.compile(r"consolidated.*\.safetensors\Z", re.DOTALL)
 # SGLang also loads this one where an index does not name it (sglang/srt/model_loader/weight_utils.py).
 _BESIDE_INDEX = "mtp.safetensors"
 _NOT_THE_MODEL = re.compile(r"(adapter_model|optimizer|scheduler|training_args|rng_state).*\Z", re.DOTALL)
@@ -78,7 +78,8 @@ def numbering(names: list[str]) -> tuple[Numbering, ...]:
         wide, width = digits[stem, ext, total]
         lost = itertools.islice((n for n in due if n not in numbers), FIRST)
         missing = Names(total - present, tuple(clean(f"{stem}-{n:0{wide}}-of-{total:0{width}}.{ext}") for n in lost))
-        found.append(Numbering(stem=clean(stem), ext=ext, total=total, present=present, missing=missing))
+        beyond = max((n for n in numbers if n not in due), default=None)
+        found.append(Numbering(stem=clean(stem), ext=ext, total=total, present=present, missing=missing, beyond=beyond))
     return tuple(found[:20])
 
 
@@ -105,7 +106,7 @@ def is_pytorch(name: str) -> bool:
 
 def is_second_copy(name: str) -> bool:
     """Whether it is one of Mistral's own files, or their index."""
-    return bool(_SECOND_COPY.match(name))
+    return bool(_SECOND_COPY.match(name.removesuffix(".index.json")))
 
 
 def may_be_folder(name: str) -> bool:

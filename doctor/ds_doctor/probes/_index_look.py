@@ -15,7 +15,8 @@ from ._sniff import HEAD, sniff
 from ._weight_file import Seen, clean
 from .model_folder import ShardIndex, WeightFile
 
-_INDEX = re.compile(r".*\.(safetensors|bin|pt|pth)\.index\.json\Z", re.DOTALL)
+# A variant's name stands before the ending (diffusers) or before .json (transformers: model.safetensors.index.fp32.json).
+_INDEX = re.compile(r".*\.(?P<of>safetensors|bin|pt|pth)\.index(\.[\w-]+)?\.json\Z", re.DOTALL)
 _ENGINES_OWN = (
     "model.safetensors.index.json"  # transformers' SAFE_WEIGHTS_INDEX_NAME: the only one that the engines read
 )
@@ -49,7 +50,8 @@ def read_all(host: Host, path: str, prefix: str, names: Iterable[str]) -> list[R
 def read(host: Host, path: str, prefix: str, name: str) -> Read:
     """One index in that folder. Never raises: what hinders it becomes its problem."""
     name = prefix + name
-    of_torch = not name.endswith(".safetensors.index.json")
+    m = _INDEX.match(name)
+    of_torch = m is not None and m["of"] != "safetensors"
     try:
         text = host.read(f"{path}/{name}", limit=_shard_index.LIMIT)
         kind = sniff(text[:HEAD])
