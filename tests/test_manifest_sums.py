@@ -197,6 +197,11 @@ def test_a_list_named_after_another_algorithm_is_left_alone(name: str) -> None:
     assert entries(f"SHA256 (m) = {B}\n{A}  m\n", name) == {"m": {"sha256": B}}
 
 
+@pytest.mark.parametrize("name", ["tiger_sha256sums.txt", "B2-7B-SHA256SUMS", "b3.sha256"])
+def test_a_model_that_is_called_like_an_algorithm_changes_nothing(name: str) -> None:
+    assert entries(f"{A}  m\n", name) == {"m": {"sha256": A}}
+
+
 @pytest.mark.parametrize(
     "text",
     [
