@@ -138,7 +138,7 @@ def _manifest(path: str) -> None:
     """Usage in one line for a manifest that cannot be used."""
     data = files.read("--manifest", path, manifest.LIMIT)
     try:
-        listed = manifest.parse(data, os.path.basename(path))
+        listed = manifest.parse(data, os.path.basename(path), ["/"])  # what absolute names mean here, the look tells
         if not listed.entries:
             raise manifest.NotAManifest("no-entries", listed.problems[0].line if listed.problems else None)
     except manifest.NotAManifest as e:
