@@ -187,9 +187,11 @@ def _is_of_the_set(name: str, source: Source, there: Set[str], folder: ModelFold
     if folder.index is not None and folder.index.problem is None and name in folder.index.missing.first:
         return True
     have = [f.name for f in folder.weights if f.kind not in ("missing", "dangling")]
+    if not have:  # of a GGUF repository the engine is told which file to load, which may lie in a folder
+        have = [t for t in there if role(t) == "weights"]
     if not have:
         # Of several quantisations nobody takes all; and the weights of parts lie in folders, each of which may be left out.
-        if "/" in name or name.endswith(".gguf") or any(role(t) == "weights" for t in there):
+        if "/" in name or name.endswith(".gguf"):
             return False
         return name in loaded([n for n in (*there, *source.due) if "/" not in n], None, second_copy=False)
     mine = numbered_set(name)
