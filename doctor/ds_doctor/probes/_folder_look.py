@@ -203,6 +203,7 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> Looked:
         index=None if top.main is None else _folder_parts.described(top.main, top, seen),
         more_indexes=tuple(_folder_parts.described(r, home[id(r)], seen) for r in more),
         spare=(*(s.file for s in beside.values()), *(w for p in (top, *parts) for w in p.wrong)),
+        spare_unseen=len(spare) - len(beside),
         spare_missing=names_of(n for p in (top, *parts) for n in p.spare_missing),
         numbering=_folder_parts.numbered_sets(weights, decided, seen),
         small=small,
