@@ -26,7 +26,8 @@ Where = Callable[[Layout], bool]
 @dataclass(frozen=True)
 class Fault:
     """`act` changes the folder and returns the names of the files that may be spoken of (None: the victim). `rules`: one of them must be broken; none
-    given: any that names the file. `level`: fail (exit status 1), warn or note (0), or odd: fail or warn, as the program sees it."""
+    given: any that names the file. `level`: fail (exit status 1), warn or note (0), odd: fail or warn, as the program sees it; unread: fail, and
+    exit status 3 where nothing else failed: it could not be read."""
 
     name: str
     act: Callable[[Made], set[str] | None]
@@ -60,6 +61,10 @@ def indexed(x: Layout) -> bool:
 
 def anywhere(x: Layout) -> bool:
     return True
+
+
+def in_folder(x: Layout) -> bool:
+    return x.kind != "file"
 
 
 def with_small(x: Layout) -> bool:
@@ -263,8 +268,10 @@ def changed_config(m: Made) -> set[str]:
     return {"config.json"}
 
 
-def unlink(m: Made) -> None:
+def unlink(m: Made) -> set[str]:
+    """Where it was the only one, nothing tells its name: the folder is named."""
     (m.folder / m.victim).unlink()
+    return {m.victim} | ({str(m.folder)} if len(m.layout.weights) == 1 else set())
 
 
 def escape(m: Made) -> None:
@@ -282,8 +289,10 @@ def fault(name: str, act: Any, rules: str, where: Where = anywhere, level: str =
 GONE = "shard-missing numbering-holes file-missing none path-missing link-dangling"
 HEADER = "header-malformed not-weights"
 HALF = "shard-truncated header-malformed size-differs preallocated not-weights"
+SPARE = "index-malformed spare-damaged"  # the engines do not read the index of PyTorch files
+INDEXED = both(safetensors, indexed)
 STRUCTURE = [
-    fault("missing", unlink, GONE, lambda x: x.kind != "file"),
+    fault("missing", unlink, GONE, in_folder),
     fault("blob missing", lambda m: m.real(m.victim).unlink(), GONE, in_hub),
     fault("empty", write(b""), "file-empty"),
     fault("one byte short", cut(lambda n: n - 1), "shard-truncated header-malformed"),
@@ -303,10 +312,10 @@ STRUCTURE = [
     fault("half written as zeros", zeros_from(0.5, sparse=False), "preallocated header-malformed"),
     fault("FIFO", replace(os.mkfifo), "not-a-file"),
     fault("socket", replace(bind), "not-a-file"),
-    fault("folder", replace(Path.mkdir), "not-a-file"),
+    fault("folder", replace(Path.mkdir), "not-a-file", in_folder),
     fault("device", replace(lambda p: p.symlink_to("/dev/zero")), "not-a-file link-escapes"),
-    fault("link to itself", replace(lambda p: p.symlink_to(p.name)), "unreadable link-dangling"),
-    fault("link to nothing", replace(lambda p: p.symlink_to("../gone")), "link-dangling link-escapes"),
+    fault("link to itself", replace(lambda p: p.symlink_to(p.name)), "unreadable link-dangling", in_folder, "unread"),
+    fault("link to nothing", replace(lambda p: p.symlink_to("../gone")), "link-dangling link-escapes", in_folder),
     fault("link out of the cache", escape, "link-escapes", in_hub),
     fault("header of 2^60 bytes", lambda m: overwrite_head(m, struct.pack("<Q", 1 << 60)), HEADER, safetensors),
     fault("header of 0 bytes", lambda m: overwrite_head(m, bytes(8)), f"{HEADER} preallocated", safetensors),
@@ -325,12 +334,20 @@ STRUCTURE = [
         "another shard's copy",
         copy_first,
         "tensor-twice tensor-absent tensor-misplaced",
-        both(safetensors, indexed, several),
+        both(INDEXED, several),
     ),
-    fault("shards swapped", swap, "tensor-misplaced", both(safetensors, indexed, several)),
-    fault("index cut", lambda m: shorten(str(m.layout.index))(m), "index-malformed", indexed),
-    fault("index is an HTML page", lambda m: put(str(m.layout.index), HTML)(m), "index-malformed not-weights", indexed),
-    fault("index without a map", edit_index(lambda i, m: i.pop("weight_map")), "index-malformed", indexed),
+    fault("shards swapped", swap, "tensor-misplaced", both(INDEXED, several)),
+    fault("index cut", lambda m: shorten(str(m.layout.index))(m), "index-malformed", INDEXED),
+    fault("index is an HTML page", lambda m: put(str(m.layout.index), HTML)(m), "index-malformed not-weights", INDEXED),
+    fault("index without a map", edit_index(lambda i, m: i.pop("weight_map")), "index-malformed", INDEXED),
+    fault("index of pickles cut", lambda m: shorten(str(m.layout.index))(m), SPARE, both(torch, indexed), "odd"),
+    fault(
+        "index of pickles without a map",
+        edit_index(lambda i, m: i.pop("weight_map")),
+        SPARE,
+        both(torch, indexed),
+        "odd",
+    ),
     fault(
         "index leads out",
         edit_index(lambda i, m: i["weight_map"].update(x="../../../etc/passwd")),
@@ -341,19 +358,19 @@ STRUCTURE = [
         "index lists a tensor that is not there",
         edit_index(lambda i, m: i["weight_map"].update({"model.layers.9.mlp.up_proj.weight": m.victim})),
         "tensor-absent",
-        both(indexed, safetensors),
+        INDEXED,
     ),
     fault(
         "index lists a file that is not there",
         edit_index(lambda i, m: i["weight_map"].update({"x": "model-x.safetensors"})),
         "shard-missing",
-        both(indexed, safetensors),
+        INDEXED,
     ),
     fault(
         "index has a tensor in another file",
         edit_index(lambda i, m: i["weight_map"].update({"model.embed_tokens.weight": m.victim})),
         "tensor-misplaced",
-        both(indexed, safetensors, several),
+        both(INDEXED, several),
     ),
     fault("no config", put("config.json", None), "config-missing file-missing", with_small),
     fault("config cut", shorten("config.json"), "config-malformed", with_small),
@@ -368,6 +385,23 @@ STRUCTURE = [
     fault("generation settings cut", shorten("generation_config.json"), "", with_small, "odd"),
     fault("no tokenizer", no_tokenizer, "vocabulary-missing tokenizer-missing file-missing", with_small, "odd"),
 ]
+# In layouts that differ only in what vouches, these stand for all.
+CORE = frozenset(
+    [
+        "missing",
+        "empty",
+        "half",
+        "one byte more",
+        "HTML page",
+        "reserved, half came",
+        "link to nothing",
+        "index cut",
+        "config cut",
+    ]
+)
+ALL_IN = frozenset(
+    ["sharded", "sharded no index", "single", "file", "hub", "local", "gguf", "gguf split", "torch", "torch sharded"]
+)
 CONTENT = [
     fault("flipped bit", flip(lambda n: n // 2), "checksum-mismatch", vouched),
     fault("flipped bit at the end", flip(lambda n: n - 1), "checksum-mismatch", vouched),

@@ -150,19 +150,29 @@ def read(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def download(plan: dict[str, Any]) -> None:
-    """`{"repos": {repo: {commit: folder}}, "get": [{"repo", "revision", "cache"?, "local"?, "files"?, "allow"?}]}`: with
-    `files` one hf_hub_download each, else snapshot_download."""
-    Handler.hub = {r: {c: read(Path(f)) for c, f in commits.items()} for r, commits in plan["repos"].items()}
+def serve(repos: dict[str, dict[str, str]]) -> ThreadingHTTPServer:
+    """A hub of these repositories: {repo: {commit: folder}}."""
+    Handler.hub = {r: {c: read(Path(f)) for c, f in commits.items()} for r, commits in repos.items()}
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    os.environ |= {
+    return server
+
+
+def settings(server: ThreadingHTTPServer) -> dict[str, str]:
+    return {
         "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}",
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "NO_PROXY": "127.0.0.1",
         "no_proxy": "127.0.0.1",
     }
+
+
+def download(plan: dict[str, Any]) -> None:
+    """`{"repos": {repo: {commit: folder}}, "get": [{"repo", "revision", "cache"?, "local"?, "files"?, "allow"?}]}`: with
+    `files` one hf_hub_download each, else snapshot_download."""
+    server = serve(plan["repos"])
+    os.environ |= settings(server)
     import huggingface_hub
 
     for get in plan["get"]:
