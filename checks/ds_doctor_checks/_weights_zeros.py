@@ -14,8 +14,6 @@ def is_unwritten(run: ZeroRun) -> bool:
     """Whether nobody can have meant it: the whole file, everything from a place on, or a run that breaks off within a row."""
     data = run.size - run.data_begin
     to_end = run.end >= run.size
-    if run.directory:
-        return to_end
     if to_end and run.matrices and (run.begin <= run.data_begin or run.matrices > 1 or run.cut is not None):
         return True
     if to_end and run.matrices and (run.hole or run.matrix_bytes >= BIG):

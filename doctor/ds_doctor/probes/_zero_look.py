@@ -75,14 +75,13 @@ def look_at(host: Host) -> ZeroRuns:
     for file in folder.weights:
         if file.kind in ("pytorch", "pytorch-legacy", "header-not-parsed"):
             blind.append(file.name)
-        headless = file.kind == "malformed" and file.error == "NoCentralDirectory"
-        if not headless and (file.kind not in ("safetensors", "gguf") or file.header_bytes is None):
+        if file.kind not in ("safetensors", "gguf") or file.header_bytes is None:
             continue
         if host.time_left_s() < max(latest, 0.5) or file.name not in paths:
             unseen += 1
             continue
         try:
-            runs += _headless(host, paths[file.name], file) if headless else _of_file(host, paths[file.name], file)
+            runs += _of_file(host, paths[file.name], file)
             seen += 1
         except (Trouble, _safetensors.HeaderError, _gguf.TooLong):
             unseen += 1
@@ -114,16 +113,6 @@ def _of_file(host: Host, path: str, file: WeightFile) -> Iterator[ZeroRun]:
         run = described(file, begin, one.size, (run_begin, run_end), matrices, not stored)
         if run.matrices or run.cut is not None or run.cut_end is not None:
             yield run
-
-
-def _headless(host: Host, path: str, file: WeightFile) -> Iterator[ZeroRun]:
-    """Of an archive without a directory: the zeros at its end, where the directory should stand."""
-    one = _File(host, path, 0, file.size)
-    if file.size < PAGE or not one.is_zero(file.size - PAGE):
-        return
-    begin, end = _extent(one, file.size - PAGE)
-    hole = any(b < end and e > begin for b, e in host.holes(path))
-    yield ZeroRun(file=file.name, size=file.size, data_begin=0, begin=begin, end=end, hole=hole, directory=True)
 
 
 def _small(file: _File) -> list[tuple[int, int]]:

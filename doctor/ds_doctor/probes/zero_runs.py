@@ -19,8 +19,7 @@ class ZeroRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `hole`: no data is stored for (a part of) it. `matrices`: weight matrices that lie in it from their first byte to their
     last, `first` their names; `matrix_bytes` what they take. `cut`: the matrix within which it begins, `cut_end`: the one
-    within which it ends, named only where that is not between two rows: rows of zeros are padding, half a row is not.
-    `directory`: it stands at the file's end, where a PyTorch archive has its directory; nothing else is known of such a file."""
+    within which it ends, named only where that is not between two rows: rows of zeros are padding, half a row is not."""
 
     file: str
     size: int
@@ -33,7 +32,6 @@ class ZeroRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     first: tuple[str, ...] = ()
     cut: str | None = None
     cut_end: str | None = None
-    directory: bool = False
 
 
 class ZeroRuns(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
