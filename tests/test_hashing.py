@@ -148,12 +148,12 @@ def test_reads_that_bring_less_than_was_asked_for_are_gone_on_with(
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 16, 32])
 def test_the_buffers_of_any_number_of_threads_fit_the_memory(count: int) -> None:
     shares = buffers.shares(count)
-    sizes = {len(slot) for slots in shares for slot in slots}
+    sizes = {len(slot) for share in shares for slot in share.slots}
     assert len(shares) == count and len(sizes) == 1
     (size,) = sizes
-    assert size & (size - 1) == 0 and blocks.WINDOW % size == 0 and size >= buffers.SMALLEST
-    assert sum(len(slots) for slots in shares) * size <= buffers.MEMORY
-    assert all(len(slots) >= 2 for slots in shares)
+    assert size & (size - 1) == 0 and blocks.WINDOW % size == 0 and size <= buffers.HUGE
+    assert sum(len(share.whole) for share in shares) <= buffers.MEMORY
+    assert all(len(share.slots) >= 2 and share.step <= len(share.whole) for share in shares)
 
 
 def test_an_algorithm_that_nobody_knows_is_refused_before_anything_is_read(tmp_path: Path) -> None:

@@ -303,6 +303,7 @@ LISTS: dict[str, Callable[[Path], str]] = {
     # Made from the folder above, or with absolute names.
     "model.sha256": lambda m: "".join(f"{sha256(p)}  {m.name}/{p.name}\n" for p in sorted(m.iterdir())),
     "x.sha256sums": lambda m: "".join(f"{sha256(p)}  {p}\n" for p in sorted(m.iterdir())),
+    "far.sha256sums": lambda m: "".join(f"{sha256(p)}  /mnt/other/model/{p.name}\n" for p in sorted(m.iterdir())),
 }
 
 
@@ -337,6 +338,17 @@ def test_a_checksum_file_in_a_subfolder_speaks_of_that_folder(tmp_path: Path) ->
     (folder / "original/checklist.chk").write_text(f"{hashlib.md5(b'x').hexdigest()}  consolidated.00.pth\n")
     file = of(look(folder)[1], "original/consolidated.00.pth")
     assert [(e.algorithm, e.where) for e in file.expected] == [("md5", "original/checklist.chk")]
+
+
+def test_a_list_of_absolute_names_that_are_not_here_leads_nowhere(tmp_path: Path) -> None:
+    folder = build.sharded(tmp_path / "m")
+    for text in (
+        f"{'a' * 64}  /etc/passwd\n",
+        f"{'a' * 64}  /x/../{LOST}\n",
+        f"{'a' * 64}  /x/{LOST}\n{'b' * 64}  ../y\n",
+    ):
+        (folder / "SHA256SUMS").write_text(text)
+        assert faults(folder) == {"sums-malformed": ["SHA256SUMS"]}
 
 
 def test_a_list_that_cannot_be_read_and_lists_that_contradict_are_told(tmp_path: Path) -> None:

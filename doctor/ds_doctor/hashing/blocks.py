@@ -1,6 +1,6 @@
 """The content of one open file in order, read the way that suits where it lies: in the page cache or on the disk, here or far away.
 
-- What is in the page cache is copied in steps that fit the processor's own cache, by the thread that hashes it.
+- What is in the page cache is copied in steps that fit the processor's own, by the thread that hashes it.
 - What is on a local disk is read past the page cache (O_DIRECT), several blocks ahead: that is the disk's own rate, and the cache
   stays as it was for the server that starts next.
 - What a network or FUSE file system holds is read ahead through the page cache, several large blocks at once, since their clients
@@ -11,17 +11,17 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from . import readers
-from .buffers import Slots
+from .buffers import Share
 from .readers import Ahead, Ticket
 
 PAGE = 4096
-STEP = 256 << 10  # a quarter of the level 2 cache of a server's core
 SMALL = 1 << 20  # up to here a file is simply read
 WINDOW = 16 << 20  # one look whether the page cache has it
 
@@ -39,18 +39,21 @@ class Block(NamedTuple):
     at: int
     length: int
     slot: memoryview
-    ticket: Ticket | None  # None: it is in the page cache
+    ticket: Ticket | None  # None: it is in the page cache, and is read with its turn
     fresh: tuple[int, int] | None  # what the page cache has only because of us: begin, length
+
+
+Take = Callable[[memoryview], None]
 
 
 class Blocks:
     """Reads one file of `size` bytes. `warm`: its content shall be in the page cache afterwards."""
 
-    def __init__(self, path: str, fd: int, size: int, slots: Slots, ahead: Ahead, warm: bool) -> None:
+    def __init__(self, path: str, fd: int, size: int, share: Share, ahead: Ahead, warm: bool) -> None:
         self.path = path
         self.fd = fd
         self.size = size
-        self.slots = slots
+        self.share = share
         self.ahead = ahead
         self.warm = warm
         self.direct: int | None = None  # a second descriptor, past the page cache
@@ -59,21 +62,27 @@ class Blocks:
         self.can_look = hasattr(os, "RWF_NOWAIT")
         self.byte = memoryview(bytearray(1))
 
-    def __iter__(self) -> Generator[memoryview, None, None]:
-        """Piece after piece, each gone when the next is asked for; ends early where the file does. Raises Broken."""
+    def read(self, take: Take) -> None:
+        """Gives the content to `take`, piece after piece, each gone when the next comes; ends early where the file does. Raises Broken,
+        and what `take` raises."""
         if self.size <= SMALL:
-            yield from self._steps(0, self.size, self.slots[0])
+            self._plain(0, self.size, take)
             return
         waiting: deque[Block] = deque()
         asked = self._ask()
         whole = True
         try:
             while whole:
-                while len(waiting) < len(self.slots) and (block := next(asked, None)):
+                # Nothing is read ahead beyond a block that is cached, since that one takes the whole share.
+                while (
+                    len(waiting) < len(self.share.slots)
+                    and not (waiting and waiting[-1].ticket is None)
+                    and (block := next(asked, None))
+                ):
                     waiting.append(block)
                 if not waiting:
                     return
-                whole = yield from self._take(waiting)
+                whole = self._take(waiting, take)
         finally:
             for block in waiting:  # a descriptor is not closed under those who read it
                 if block.ticket:
@@ -83,55 +92,56 @@ class Blocks:
 
     def _ask(self) -> Iterator[Block]:
         """The blocks in order; those on the disk are asked for."""
-        size = len(self.slots[0])
-        cached: bool | None = None
-        middle = 0
-        for n, at in enumerate(range(0, self.size, size)):
-            if at % WINDOW == 0:
-                middle = (at + min(WINDOW, self.size - at) // 2) // PAGE * PAGE
-                cached = self._cached(middle)
-            slot = self.slots[n % len(self.slots)]
-            length = min(size, self.size - at)
+        slots = itertools.cycle(self.share.slots)
+        size = len(self.share.slots[0])
+        for begin in range(0, self.size, WINDOW):
+            end = min(begin + WINDOW, self.size)
+            middle = (begin + end) // 2 // PAGE * PAGE
+            cached = self._cached(middle)
             if cached:
-                yield Block(at, length, slot, None, None)
+                yield Block(begin, end - begin, self.share.whole, None, None)
                 continue
             if cached is False and not self.tried_direct:
                 self.tried_direct = True
                 self.direct = self._open_direct()
-            fresh = None
-            if cached is False and self.direct is not None:
-                ticket = self.ahead.many.ask(self.direct, slot, at)
-                if at <= middle < at + length:
-                    fresh = middle, PAGE
-            else:
-                plain = self.ahead.one if self.local else self.ahead.many
-                ticket = plain.ask(self.fd, slot[:length], at)
-                if cached is False and not self.warm:
-                    fresh = at, length
-            yield Block(at, length, slot, ticket, fresh)
+            for at in range(begin, end, size):
+                length = min(size, end - at)
+                slot = next(slots)
+                fresh = None
+                if cached is False and self.direct is not None:
+                    ticket = self.ahead.many.ask(self.direct, slot, at)
+                    if at <= middle < at + length:
+                        fresh = middle, PAGE
+                else:
+                    plain = self.ahead.one if self.local else self.ahead.many
+                    ticket = plain.ask(self.fd, slot[:length], at)
+                    if cached is False and not self.warm:
+                        fresh = at, length
+                yield Block(at, length, slot, ticket, fresh)
 
-    def _take(self, waiting: deque[Block]) -> Generator[memoryview, None, bool]:
+    def _take(self, waiting: deque[Block], take: Take) -> bool:
         """The first block; whether it was whole."""
         block = waiting[0]
         if block.ticket is None:
             waiting.popleft()
-            return (yield from self._steps(block.at, block.length, block.slot))
+            return self._plain(block.at, block.length, take)
         came = block.ticket.wait()
         waiting.popleft()
         # Whatever a direct read was refused for, or did not bring, is asked for again in the plain way: that tells the byte.
         have = 0 if isinstance(came, OSError) else min(came, block.length)
         if have < block.length:
             have += fill(self.fd, block.slot[have : block.length], block.at + have)
-        yield block.slot[:have]
+        take(block.slot[:have])
         if block.fresh:
             os.posix_fadvise(self.fd, *block.fresh, os.POSIX_FADV_DONTNEED)
         return have == block.length
 
-    def _steps(self, begin: int, length: int, slot: memoryview) -> Generator[memoryview, None, bool]:
-        for at in range(begin, begin + length, STEP):
-            step = slot[: min(STEP, begin + length - at)]
+    def _plain(self, begin: int, length: int, take: Take) -> bool:
+        size = self.share.step
+        for at in range(begin, begin + length, size):
+            step = self.share.whole[: min(size, begin + length - at)]
             have = fill(self.fd, step, at)
-            yield step[:have]
+            take(step[:have])
             if have < len(step):
                 return False
         return True

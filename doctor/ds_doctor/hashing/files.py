@@ -57,10 +57,10 @@ def _work(
     def stopped() -> bool:
         return stop.is_set() or left_alone.is_set()
 
-    slots = buffers.shares(count) if count else []
+    shares = buffers.shares(count) if count else []
 
-    def work(mine: buffers.Slots) -> None:
-        ahead = Ahead(min(len(mine), max(2, READERS // count)), stopped)
+    def work(mine: buffers.Share) -> None:
+        ahead = Ahead(min(len(mine.slots), max(2, READERS // count)), stopped)
         try:
             while not stopped():
                 try:
@@ -75,7 +75,7 @@ def _work(
             ended.put(None)
 
     left = len(listed)
-    running = _start(work, slots)
+    running = _start(work, shares)
     try:
         while running and not stopped():
             try:
@@ -93,13 +93,13 @@ def _work(
         left_alone.set()  # nobody waits for a thread that a dead file server holds: they are daemons
 
 
-def _start(work: Callable[[buffers.Slots], None], slots: list[buffers.Slots]) -> int:
+def _start(work: Callable[[buffers.Share], None], shares: list[buffers.Share]) -> int:
     """A thread for each share of the memory, and how many there are; where the system gives none, the work is done here."""
-    for i, mine in enumerate(slots):
+    for i, mine in enumerate(shares):
         try:
             threading.Thread(target=work, args=(mine,), name=f"hash-{i}", daemon=True).start()
         except RuntimeError:  # a limit of processes, a control group's or the user's
             if not i:
                 work(mine)
             return max(i, 1)
-    return len(slots)
+    return len(shares)

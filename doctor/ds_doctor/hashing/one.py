@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
@@ -10,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from .blocks import Blocks, Broken, fill
-from .buffers import Slots
+from .buffers import Share
 from .digests import Digests
 from .readers import Ahead
 from .structs import Done, Identity, Job
@@ -36,7 +35,7 @@ def identity(s: os.stat_result) -> Identity:
 
 def hash_one(
     job: Job,
-    slots: Slots,
+    share: Share,
     ahead: Ahead,
     *,
     warm: bool,
@@ -45,7 +44,7 @@ def hash_one(
 ) -> Done | None:
     """What came of one file; None where it was `stopped` before the end."""
     begun = time.perf_counter()
-    reading = Reading(job, slots, ahead, warm, stopped, progress)
+    reading = Reading(job, share, ahead, warm, stopped, progress)
     problem: str | None = None
     error: str | None = None
     offset: int | None = None
@@ -101,14 +100,14 @@ class Reading:
     def __init__(
         self,
         job: Job,
-        slots: Slots,
+        share: Share,
         ahead: Ahead,
         warm: bool,
         stopped: Callable[[], bool],
         progress: Callable[[int], None] | None,
     ) -> None:
         self.job = job
-        self.slots = slots
+        self.share = share
         self.ahead = ahead
         self.warm = warm
         self.stopped = stopped
@@ -158,16 +157,19 @@ class Reading:
 
     def _read(self, fd: int, size: int, digests: Digests, quiet: bool) -> None:
         self.done = told = 0
-        pieces = iter(Blocks(self.job.path, fd, size, self.slots, self.ahead, self.warm))
-        with contextlib.closing(pieces):
-            for piece in pieces:
-                if self.stopped():
-                    raise Stopped
-                digests.feed(piece)
-                self.done += len(piece)
-                if self.progress and not quiet and (self.done - told >= TOLD or self.done == size):
-                    self.progress(self.done - told)
-                    told = self.done
-        if self.done < size or fill(fd, self.slots[0][:1], size):  # it ends before its size, or goes on after it
+        progress = None if quiet else self.progress
+
+        def take(piece: memoryview) -> None:
+            nonlocal told
+            if self.stopped():
+                raise Stopped
+            digests.feed(piece)
+            self.done += len(piece)
+            if progress and (self.done - told >= TOLD or self.done == size):
+                progress(self.done - told)
+                told = self.done
+
+        Blocks(self.job.path, fd, size, self.share, self.ahead, self.warm).read(take)
+        if self.done < size or fill(fd, self.share.whole[:1], size):  # it ends before its size, or goes on after it
             self.after = identity(os.fstat(fd))
             raise Changed

@@ -192,6 +192,7 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> Looked:
     beside = _looked(host, path, spare[:SPARE_LIMIT], sum(s.file.header_bytes or 0 for s in seen.values()))
     home = {id(r): p for p in (top, *parts) for r in (p.main, *p.more)}
     decided = {f for r in (top.main, *more) if r is not None for f in r.files}
+    doubles = [] if pipeline else _folder_parts.doubles(weights, decided, seen)
     small, objects = _small_files(host, path, there)
     config = objects.get("config.json")
     folder = ModelFolder(
@@ -209,6 +210,8 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> Looked:
         spare=(*(s.file for s in beside.values()), *(w for p in (top, *parts) for w in p.wrong)),
         spare_unseen=len(spare) - len(beside),
         spare_missing=names_of(n for p in (top, *parts) for n in p.spare_missing),
+        doubles=names_of(name for name, _ in doubles),
+        doubles_of=clean(doubles[0][1]) if doubles else None,
         numbering=_folder_parts.numbered_sets(weights, decided, seen),
         small=small,
         config=None if config is None else _config(config),

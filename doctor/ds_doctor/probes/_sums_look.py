@@ -46,8 +46,10 @@ def in_folder(host: Host, root: str, names: Iterable[str], there: set[str]) -> t
         where = f"{root}/{folder}".rstrip("/")
         problem, line = None, None
         try:
-            manifest = _parse(host, f"{root}/{name}", base, where)
+            manifest = _parse(host, f"{root}/{name}", base, where, there, folder)
         except NotAManifest as e:
+            if e.why == "unknown-algorithm":
+                continue  # nothing is wrong with it
             problem, line = e.why, e.line
         except Trouble as t:
             problem = t.reason.id
@@ -67,7 +69,7 @@ def given(host: Host, path: str, root: str, there: set[str]) -> tuple[Sums | Non
     path = path if path.startswith("/") else f"{host.real('.').rstrip('/')}/{path}"
     base = posixpath.basename(path)
     try:
-        manifest = _parse(host, path, base, root)
+        manifest = _parse(host, path, base, root, there, "")
     except NotAManifest as e:
         return None, SumsFile(name=clean(base), given=True, problem=e.why, line=e.line)
     except Trouble as t:
@@ -82,9 +84,15 @@ def given(host: Host, path: str, root: str, there: set[str]) -> tuple[Sums | Non
     return sums, msgspec.structs.replace(_told(base, manifest), given=True)
 
 
-def _parse(host: Host, path: str, name: str, root: str) -> Manifest:
-    roots = {root, host.real(root)}
-    return parse(host.read(path, limit=LIMIT), name, [r for r in roots if r])
+def _parse(host: Host, path: str, name: str, root: str, there: set[str], folder: str) -> Manifest:
+    data = host.read(path, limit=LIMIT)
+    manifest = parse(data, name, [r for r in {root, host.real(root)} if r])
+    if not manifest.entries and manifest.problem_count:
+        # Absolute names of another machine, where the folder lay elsewhere: nothing but names that are here makes it this one.
+        elsewhere = parse(data, name, ["/"])
+        if not elsewhere.problem_count and not there.isdisjoint(aligned(elsewhere.entries, there, folder)):
+            return elsewhere
+    return manifest
 
 
 def _told(name: str, manifest: Manifest) -> SumsFile:
