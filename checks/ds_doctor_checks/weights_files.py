@@ -99,6 +99,8 @@ def what_the_model_type_needs_is_there(model: ModelFolder, parts: ModelParts, co
     listed(model)
     if model.layout == "file":
         raise NotApplicable("model-is-one-file", path=model.path or model.given)
+    if model.adapter:
+        raise NotApplicable("weights-adapter", path=model.path or model.given)
     if model.pipeline or only_gguf(model):
         raise NotApplicable("weights-carries-its-own", path=model.path or model.given)
     path = model.path or model.given

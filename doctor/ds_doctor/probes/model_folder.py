@@ -123,7 +123,7 @@ class ModelFolder(msgspec.Struct, frozen=True, kw_only=True):
     index of theirs names and that are not there, while others of it are. `doubles` are files that an engine loads
     for want of an index, and all of whose tensors are in another file or numbered set as well (`doubles_of`). `small` are the configuration files (kind ok,
     not-json, or a kind as of weight files). `pipeline`: it is one of diffusers (model_index.json), whose parts with
-    their weights lie in folders of their own; so may GGUF files. `config_elsewhere` and `tokenizer_elsewhere`: a launch option puts them somewhere
+    their weights lie in folders of their own; so may GGUF files. `adapter`: it is no model but a LoRA adapter, whose file is the weights. `config_elsewhere` and `tokenizer_elsewhere`: a launch option puts them somewhere
     else. `leftovers` are half downloads. `weights_bytes` is the size of the weight files looked into.
     """
 
@@ -149,6 +149,7 @@ class ModelFolder(msgspec.Struct, frozen=True, kw_only=True):
     small: tuple[WeightFile, ...] = ()
     config: Config | None = None
     pipeline: bool = False
+    adapter: bool = False
     config_elsewhere: bool = False
     tokenizer: bool = True
     tokenizer_elsewhere: bool = False
