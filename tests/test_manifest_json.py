@@ -136,6 +136,23 @@ def test_pages_that_were_put_together_are_one_list(text: str) -> None:
     assert (manifest.problem_count, manifest.entries) == (0, (CONFIG, SHARD))
 
 
+@pytest.mark.parametrize(
+    "shard",
+    [
+        {"size": 383865448, "blob_id": POINTER, "lfs_sha256": A, "lfs_size": 383865448, "xet_hash": B},
+        {"size": 383865448, "blob_id": POINTER, "sha256": A},
+        {"size": 383865448, "oid": POINTER, "lfs_oid": A},
+    ],
+)
+def test_the_client_s_own_list_tells_the_content_s_digest_and_not_the_pointer_s(shard: dict[str, Any]) -> None:
+    # trees/COMMIT.json of huggingface_hub 2.4 (_tree_cache.py), and what people make of the hub's answers
+    tree = {"format_version": 1, "files": {"config.json": {"size": 663, "blob_id": OID}, "model.safetensors": shard}}
+    assert {e.name: e for e in parse(json.dumps(tree).encode(), "x.json").entries} == {
+        "config.json": CONFIG,
+        "model.safetensors": SHARD,
+    }
+
+
 def test_modelscope_s_list_is_read() -> None:
     manifest = read(MODELSCOPE)
     assert (manifest.kind, manifest.problem_count) == ("modelscope", 0)

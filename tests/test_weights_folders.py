@@ -189,7 +189,7 @@ FAULTS: dict[str, tuple[Callable[[Path], Any], set[str]]] = {
         {"leftovers", "shard-missing"},
     ),
     "a link to nothing": (replace_with(lambda p: p.symlink_to("../blobs/gone")), {"link-dangling"}),
-    "a link to itself": (replace_with(lambda p: p.symlink_to(p.name)), {"unreadable"}),
+    "a link to itself": (replace_with(lambda p: p.symlink_to(p.name)), {"link-dangling"}),
     "a FIFO": (replace_with(lambda p: os.mkfifo(p)), {"not-a-file"}),
     "a folder": (replace_with(lambda p: p.mkdir()), {"not-a-file"}),
     "a device": (replace_with(lambda p: p.symlink_to("/dev/zero")), {"not-a-file"}),
@@ -252,9 +252,16 @@ def test_nothing_given_is_absent() -> None:
 
 def test_a_path_that_is_not_there_is_a_fault(tmp_path: Path) -> None:
     assert faults(look(tmp_path / "gone")) == {"path-missing"}
-    (tmp_path / "link").symlink_to("gone")
-    assert faults(look(tmp_path / "link")) == {"path-missing"}
+    for target in ("gone", "link"):
+        (tmp_path / "link").symlink_to(target)
+        assert faults(look(tmp_path / "link")) == {"path-missing"}
+        (tmp_path / "link").unlink()
     assert faults(look(None, command=("vllm", "serve", str(tmp_path / "gone")))) == {"path-missing"}
+
+
+def test_an_empty_folder_with_a_files_name_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").mkdir()
+    assert faults(look(tmp_path / "m.gguf")) == {"not-a-file"}
 
 
 def test_an_empty_folder_has_no_weights(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ CUT_OFF = ("InvalidHeaderLength", "NoCentralDirectory")
 HEADER_ERRORS = (
     "HeaderTooSmall", "HeaderTooLarge", "InvalidHeaderDeserialization",
     "UnsupportedVersion", "BigEndian", "BadCount", "BadKey", "DuplicateKey", "BadType", "StringTooLong", "ArrayTooLong",
-    "BadAlignment", "BadName", "BadZipDirectory", "NoDataPkl", "InvalidMagicNumber",
+    "BadAlignment", "BadName", "BadZipDirectory", "NoDataPkl", "InvalidMagicNumber", "EndIsZeros",
 )  # fmt: skip
 _STRUCTURED = ("safetensors", "gguf", "pytorch", "malformed")
 

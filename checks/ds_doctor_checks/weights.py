@@ -79,8 +79,9 @@ def the_folder_has_weights(model: ModelFolder) -> Findings:
 
 @check("weights-unreadable")
 def every_file_may_be_read(model: ModelFolder) -> Findings:
-    if model.layout == "denied":
-        yield found("weights-unreadable", on=model.path, file=model.path, folder=quoted_path(model), error="EACCES")
+    if model.layout in ("denied", "unreadable"):
+        error = "EACCES" if model.layout == "denied" else "I/O"
+        yield found("weights-unreadable", on=model.path, file=model.path, folder=quoted_path(model), error=error)
         return
     for file in of_kind(model, "denied", "unreadable"):
         error = "EACCES" if file.kind == "denied" else file.error or "I/O"
@@ -251,19 +252,23 @@ def weights_are_no_pickles(model: ModelFolder) -> Findings:
 
 
 @check("weights-spare-damaged")
-def files_that_no_engine_loads_are_whole(model: ModelFolder) -> Findings:
+def files_that_no_engine_loads_are_whole(model: ModelFolder, sums: Checksums | None) -> Findings:
     """Those that were never fetched (Git LFS pointers) are none of anybody's business."""
     listed(model)
     if model.layout == "file":
         raise NotApplicable("model-is-one-file", path=model.path or model.given)
-    if not model.spare and not model.spare_missing.count:
+    if not model.spare and not model.spare_missing.count and not model.spare_unseen:
         raise NotApplicable("weights-no-spare", path=model.path or model.given)
     for file in model.spare:
         problem = _damage(file)
         if problem is not None:
-            yield found("weights-spare-damaged", on=file.name, file=file.name, problem=problem)
+            known = anew(model, file.name, sums)
+            yield found("weights-spare-damaged", on=file.name, file=file.name, problem=problem, **known)
     for name in model.spare_missing.first:
-        yield found("weights-spare-damaged", on=name, file=name, problem="missing")
+        yield found("weights-spare-damaged", on=name, file=name, problem="missing", **anew(model, name, sums))
+    if model.spare_unseen:
+        seen = len(model.spare)
+        yield undecided("weights-spare-damaged", "weights-not-all-seen", unseen=model.spare_unseen, seen=seen)
 
 
 def _damage(file: WeightFile) -> str | None:

@@ -53,6 +53,11 @@ class Item(msgspec.Struct):
     blob_id: _Word = None
     blob_id_: _Word = msgspec.field(default=None, name="blobId")
     lfs: _Lfs | None = None
+    lfs_sha256: _Word = None  # trees/COMMIT.json of huggingface_hub
+    lfs_oid: _Word = None
+    lfs_size: _Count = None
+    xet_hash: _Word = None
+    xet_hash_: _Word = msgspec.field(default=None, name="xetHash")
     sha256: _Word = None
     sha256_: _Word = msgspec.field(default=None, name="Sha256")
     sha512: _Word = None
@@ -234,7 +239,7 @@ def _name(item: Item) -> str | None:
 
 
 def _size(item: Item) -> int | None:
-    sizes = (item.lfs.size if item.lfs else None, item.size, item.size_)
+    sizes = (item.lfs.size if item.lfs else None, item.lfs_size, item.size, item.size_)
     size = next((s for s in sizes if s is not None), None)
     return size if size is not None and 0 <= size < 1 << 63 else None
 
@@ -249,15 +254,21 @@ def _kind(item: Item) -> str:
 
 
 def _digests(item: Item) -> tuple[dict[str, str], str | None]:
-    """The digests of the content, and the first that is none. An LFS file's `oid` beside `lfs` is that of the pointer."""
+    """The digests of the content, and the first that is none. Of a file in LFS or Xet, `oid` and `blob_id` are those of the pointer; so may
+    they be wherever a SHA-256 stands beside them."""
     claims: list[tuple[str, str | None]]
+    sha256 = item.sha256 or item.sha256_
     if item.lfs is not None:
         claims = [("sha256", item.lfs.oid or item.lfs.sha256)]
+    elif item.lfs_sha256 or item.lfs_oid:
+        claims = [("sha256", item.lfs_sha256 or item.lfs_oid)]
+    elif item.oid_type is None and (sha256 or item.xet_hash or item.xet_hash_):
+        claims = []
     elif item.oid_type is not None:
         claims = [(item.oid_type, item.oid)]
     else:
         claims = [("git-sha1", item.oid or item.blob_id or item.blob_id_)]
-    claims += [("sha256", item.sha256 or item.sha256_), ("git-sha1", item.git_sha1)]
+    claims += [("sha256", sha256), ("git-sha1", item.git_sha1)]
     claims += [(a, getattr(item, a)) for a in ("sha512", "sha384", "sha224", "sha1", "md5")]
     digests: dict[str, str] = {}
     bad = None

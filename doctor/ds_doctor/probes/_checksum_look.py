@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from ..api import Host, Trouble
 from . import _folder_look, _folder_walk, _hub_records, _modelscope, _sums_look
@@ -75,7 +76,7 @@ class _Look:
         self._manifest()
         self._blobs()
         if self.place.hub is not None:
-            self.layout = "hub-cache"
+            self.layout = "hub-cache" if self.alone is None else "file"
             self._tree(self.place.repo_folder or "", self.place.hub.commit)
         else:
             self._records()
@@ -116,24 +117,50 @@ class _Look:
             self.sources.append(Source.of_sums(sums, "manifest"))
 
     def _blobs(self) -> None:
+        etags = {e.name: e.blob.rpartition("/")[2] for e in self.entries.values() if e.blob is not None}
+        copies = [e for e in self.entries.values() if e.link is None and e.kind == "file"]
+        if copies and self.place.hub is not None and self.alone is None:
+            etags |= self._copied(copies, self.place.hub.snapshots)
         due = {}
-        for entry in self.entries.values():
-            if entry.blob is not None:
-                etag = entry.blob.rpartition("/")[2]
-                algorithm = _hub_records.algorithm_of(etag)
-                if algorithm is not None:
-                    due[entry.name] = (algorithm, etag, None, f"blobs/{etag}")
+        for name, etag in etags.items():
+            algorithm = _hub_records.algorithm_of(etag)
+            if algorithm is not None:
+                due[name] = (algorithm, etag, None, f"blobs/{etag}")
         if due:
             self.sources.append(Source(kind="hub-blob", due=due, whole=False))
 
-    def _tree(self, home: str, commit: str | None) -> None:
+    def _copied(self, copies: list[Entry], snapshots: int) -> dict[str, str]:
+        """The blobs of files that stand where links should be: hard links to them; and in a cache of one snapshot, which was
+        copied with its links followed, the only blob of the size of a weight file."""
+        folder = f"{self.place.repo_folder}/blobs"
+        by_inode: dict[tuple[int, int], str] = {}
+        by_size: dict[int, list[str]] = {}
+        for name in names_in(self.host, folder):
+            try:
+                blob = self.host.stat(f"{folder}/{name}")
+            except Trouble:
+                continue
+            if _hub_records.algorithm_of(name) is not None:
+                by_inode[blob.dev, blob.ino] = name
+                by_size.setdefault(blob.size, []).append(name)
+        same = Counter(c.size for c in copies)
+        found = {}
+        for entry in copies:
+            sized = by_size.get(entry.size, [])
+            only = snapshots == 1 and len(sized) == same[entry.size] == 1 and role(entry.name) == "weights"
+            etag = by_inode.get((entry.dev, entry.ino)) or (sized[0] if only and len(sized[0]) == 64 else None)
+            if etag is not None:
+                found[entry.name] = etag
+        return found
+
+    def _tree(self, home: str, commit: str | None, but: Iterable[str] = ()) -> None:
         if commit is None:
             return
         listed = _hub_records.tree(self.host, home, commit)
         if listed:
             where = f"trees/{commit}.json"
             due = {n: (f.algorithm, f.digest, f.size, where) for n, f in listed.items()}
-            self.sources.append(Source(kind="hub-tree", due=due, whole=True))
+            self.sources.append(Source(kind="hub-tree", due=due, whole=True, silent=frozenset(but)))
 
     def _records(self) -> None:
         records = _hub_records.records(self.host, self.root)
@@ -154,7 +181,9 @@ class _Look:
         self.revision = self.revision or latest
         for home in _hub_records.HOMES:
             if latest in _hub_records.trees(self.host, f"{self.root}/{home}"):
-                self._tree(f"{self.root}/{home}", latest)
+                # A file that was fetched from another commit need not be the one of this commit: its own record says what it is.
+                own = {n for n, r in records.items() if r.commit != latest}
+                self._tree(f"{self.root}/{home}", latest, own)
                 break
         self.revisions = tuple(
             Revision(commit=c, files=_names(sorted(by_commit[c]))) for c in self._apart(commits, by_commit, records)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,18 +20,23 @@ from .model_folder import ModelFolder
 _BEST = ("sha256", "sha512", "sha384", "sha224", "git-sha1", "sha1", "md5")
 LOST = 10_000  # files that are not there, of which each is told
 
+_SURER = ("manifest", "hub-blob", "hub-metadata", "hub-tree")
+# In what files of one set differ: consolidated.00.pth, consolidated.01.pth.
+_NUMBER = re.compile(r"(?<=[._-])\d{1,5}(?=[._-])")
+
 # Algorithm (empty: no digest is told), digest, size in bytes, name of the file where it stands.
 Due = tuple[str, str, "int | None", str]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """One source: `kind` as of Expected; `due` by the file's name. `whole`: it lists all files of the repository (of which some may be left out by
-    choice); `explicit`: it lists what should be here; `here`: it tells of files that were here, or are meant to be."""
+    choice); `explicit`: it lists what should be here. Of the `silent` files it says that they exist, not what is in them."""
 
     kind: str
     due: Mapping[str, Due]
     whole: bool = False
     explicit: bool = False
+    silent: frozenset[str] = frozenset()
 
     @classmethod
     def of_sums(cls, sums: Sums, kind: str) -> Source:
@@ -61,9 +67,11 @@ def lay_beside(
         size_due = None
         for source in sources:
             due = source.due.get(entry.name)
-            if due is None:
+            if due is None or entry.name in source.silent:
                 continue
             algorithm, digest, size, where = due
+            if source.kind == "sums" and where == entry.name:
+                continue  # `sha256sum * > SHA256SUMS` lists itself, as it was when it was empty
             if algorithm:
                 expected.append(Expected(algorithm=algorithm, digest=digest, source=source.kind, where=clean(where)))
             if size is not None and (size_due is None or size != entry.size):
@@ -71,6 +79,9 @@ def lay_beside(
                 if size != entry.size:
                     sizes.append(_wrong_size(entry, what, size, source.kind, where))
         conflict = _conflict(entry.name, what, expected)
+        if any(e.source in _SURER for e in expected):
+            # A list of the repository itself is often one of an older revision: what is told of it is the contradiction.
+            expected = [e for e in expected if e.source != "sums" or any(_same(e, o) for o in expected if o is not e)]
         conflicts += [conflict] if conflict else []
         files.append(
             ModelFile(
@@ -113,6 +124,10 @@ def _conflict(name: str, what: str, expected: list[Expected]) -> Conflict | None
         if other.digest != one.digest:
             return Conflict(name=clean(name), role=what, one=other, other=one)
     return None
+
+
+def _same(one: Expected, other: Expected) -> bool:
+    return (one.algorithm, one.digest) == (other.algorithm, other.digest)
 
 
 def _lost(
@@ -176,6 +191,8 @@ def _is_of_the_set(name: str, source: Source, there: set[str], folder: ModelFold
         return mine in {numbered_set(h) for h in have}
     if folder.index is not None and folder.index.problem is None:
         return False  # the index names all that is loaded
+    if _NUMBER.sub("#", name) in {_NUMBER.sub("#", h) for h in have if _NUMBER.search(h)}:
+        return True
     ending = name.rpartition(".")[2]
     if source.whole or ending == "gguf" or "/" in name or name not in loaded([*there, name], None):
         return False

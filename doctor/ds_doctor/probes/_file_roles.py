@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from ._folder_names import is_tokenizer, is_weights
 
 _HOLDS_WEIGHTS = (".safetensors", ".gguf", ".pt", ".pth", ".ckpt", ".onnx", ".onnx_data", ".h5", ".msgpack")
+_TRAINING = re.compile(r"(optimizer|scheduler|training_args|rng_state|random_states).*\.(pt|pth|bin|pkl)\Z")
 _CONFIG_ENDS = (".json", ".jinja", ".tiktoken", ".yaml", ".yml")
 _CONFIG = ("merges.txt", "vocab.txt", "chat_template.txt", "added_tokens.json", "tokenizer.model")
 # Written beside a model by trainers, ModelScope and data sets; no engine reads them.
@@ -37,6 +38,8 @@ def has_parts(names: Iterable[str]) -> bool:
 def role(name: str, parts: bool = False) -> str:
     """weights, config (the engine reads it), code (*.py) or other."""
     folder, _, base = name.rpartition("/")
+    if _TRAINING.match(base):
+        return "other"
     if base.endswith(_HOLDS_WEIGHTS) or is_weights(base):
         return "weights"
     if folder and not parts and folder != "additional_chat_templates":

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 from ..api import Absent, Denied, Host, Malformed, Trouble
-from . import _folder_parts, _index_look, _model_place, _safetensors, _shard_index
+from . import _folder_parts, _hub_records, _index_look, _model_place, _safetensors, _shard_index
 from ._folder_names import LEFTOVER, is_tokenizer
 from ._index_look import kind_of
 from ._model_place import Place, names_in
 from ._shard_index import names_of
 from ._sniff import HEAD, pointer_size, sniff
-from ._weight_file import PARSED, Seen, clean, format_of, look
+from ._weight_file import PARSED, Seen, clean, format_of, leads_nowhere, look
 from .launch import has, option
 from .model_folder import Config, ModelFolder, Names, WeightFile
 
@@ -135,7 +135,11 @@ def look_at(host: Host) -> Looked:
     except Denied:
         return only("denied")
     except Trouble as t:
+        if leads_nowhere(host, place.path):
+            return only("dangling")
         return only("too-large" if t.reason.id == "folder-too-large" else "unreadable")
+    if kind == "directory" and not names and format_of(place.path) is not None:
+        return only(kind)  # a file was meant
     if kind == "directory":
         return _folder(host, place, place.path, names)
     if kind != "file":
@@ -199,6 +203,7 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> Looked:
         index=None if top.main is None else _folder_parts.described(top.main, top, seen),
         more_indexes=tuple(_folder_parts.described(r, home[id(r)], seen) for r in more),
         spare=(*(s.file for s in beside.values()), *(w for p in (top, *parts) for w in p.wrong)),
+        spare_unseen=len(spare) - len(beside),
         spare_missing=names_of(n for p in (top, *parts) for n in p.spare_missing),
         numbering=_folder_parts.numbered_sets(weights, decided, seen),
         small=small,
@@ -253,7 +258,7 @@ def _small_files(
                 raise Malformed("not-json")
             files.append(WeightFile(name=name, kind="ok", size=size))
         except Trouble as t:
-            files.append(WeightFile(name=name, kind=kind_of(t)))
+            files.append(WeightFile(name=name, kind="dangling" if leads_nowhere(host, where) else kind_of(t)))
     return tuple(files), objects
 
 
@@ -268,9 +273,9 @@ def _is_closed(text: bytes) -> bool:
 
 def _leftovers(host: Host, place: Place, path: str, names: list[str]) -> Names:
     halves = [n for n in names if LEFTOVER.match(n)]
-    cache = ".cache/huggingface/download"  # where `hf download --local-dir` keeps its half files
-    if ".cache" in names:
-        halves += [f"{cache}/{n}" for n in names_in(host, f"{path}/{cache}") if n.endswith(".incomplete")]
+    for home in _hub_records.HOMES:  # where `hf download --local-dir` keeps its half files
+        if home.partition("/")[0] in names:
+            halves += _hub_records.halves(host, path, home)
     if "._____temp" in names:  # ModelScope's
         halves += [f"._____temp/{n}" for n in names_in(host, f"{path}/._____temp")]
     own = names_of(halves)

@@ -101,6 +101,12 @@ def records(host: Host, root: str) -> dict[str, Record]:
     return found
 
 
+def halves(host: Host, root: str, home: str) -> list[str]:
+    """The unfinished downloads below one of HOMES of the folder `root`."""
+    below = f"{home}/download"
+    return [f"{below}/{n}" for n in _below(host, f"{root}/{below}") if n.endswith(".incomplete")]
+
+
 def _below(host: Host, folder: str) -> Iterator[str]:
     todo = [("", 0)]
     while todo:

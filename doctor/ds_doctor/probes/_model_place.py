@@ -109,21 +109,42 @@ def is_there(host: Host, path: str) -> bool:
 
 def _local(host: Host, given: str, source: str, path: str, launch: Launch) -> Place:
     path = path.rstrip("/") or "/"
-    parts = path.split("/")
+    parts = _meant(host, path).split("/")
     # The engines take a folder as it is; only a person who gives the repository's folder, or a cache with one, means its snapshot.
     if source == "option":
-        folder = path if parts[-1].startswith("models--") else _only_repository(host, path)
+        above = "/".join(parts[: -1 if parts[-1] == "snapshots" else None])
+        folder = above if above.rpartition("/")[2].startswith("models--") else _only_repository(host, path)
         if folder is not None and is_there(host, folder + "/snapshots"):
             return _repository(host, given, source, folder, launch)
         if len(parts) > 1 and parts[-2] == "models" and "--" in parts[-1]:
             path = _modelscope.snapshot(host, path, host.asked.revision) or path
-    if len(parts) > 3 and parts[-2] == "snapshots" and parts[-3].startswith("models--"):
-        repo_folder = "/".join(parts[:-2])
+    up = 3 if len(parts) > 4 and parts[-3] == "snapshots" and not _is_folder(host, path) else 2  # a file of a snapshot
+    if len(parts) > up + 1 and parts[-up] == "snapshots" and parts[-up - 1].startswith("models--"):
+        repo_folder = "/".join(parts[:-up])
         hub = Hub(
-            repo=_repo_id(parts[-3]), commit=clean(parts[-1]), snapshots=len(names_in(host, repo_folder + "/snapshots"))
+            repo=_repo_id(parts[-up - 1]),
+            commit=clean(parts[1 - up]),
+            snapshots=len(names_in(host, repo_folder + "/snapshots")),
         )
         return Place(given=given, source=source, path=path, hub=hub, repo_folder=repo_folder, launch=launch)
     return Place(given=given, source=source, path=path, launch=launch)
+
+
+def _meant(host: Host, path: str) -> str:
+    """The path, without `.` and `..`; of a link to a folder where it leads: people link a snapshot to a shorter name."""
+    try:
+        if (host.lstat(path).kind == "link" and host.stat(path).kind == "directory") or ".." in path.split("/"):
+            return host.real(path)
+    except Trouble:
+        return path
+    return "/".join(p for i, p in enumerate(path.split("/")) if p != "." and (p or not i)) or "/"
+
+
+def _is_folder(host: Host, path: str) -> bool:
+    try:
+        return host.stat(path).kind == "directory"
+    except Trouble:
+        return False
 
 
 def _only_repository(host: Host, path: str) -> str | None:

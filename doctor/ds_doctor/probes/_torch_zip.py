@@ -25,6 +25,7 @@ TAR_MEMBERS = (
     b"tensors",
 )  # of torch's oldest format, a tar archive (_load: legacy_load)
 _APPENDED = 8 << 20  # bytes searched for the directory's end where something was written after it
+_ZEROS = 64  # bytes; a directory's last ones are never all zero
 _DIRECTORY = 32 << 20  # bytes of a directory; one of 100,000 members takes about 8 MB
 _LOCAL_HEADERS = 200  # looked at beside the directory, spread over the file: one read each
 _FULL = 0xFFFFFFFF  # the real number is in the zip64 field
@@ -54,7 +55,8 @@ class _Member(msgspec.Struct, frozen=True, gc=False):
 
 
 def parse(fetch: Fetch, size: int) -> Layout:
-    """The archive's directory. HeaderError when torch could not read it (NoCentralDirectory: the file ends before it),
+    """The archive's directory. HeaderError when torch could not read it (NoCentralDirectory: the file ends before it; EndIsZeros: zeros stand
+    in its place),
     TooLong when it is not looked through."""
     end_at, start, end = _directory(fetch, size)
     comment = int.from_bytes(fetch(end_at + 20, 2), "little")
@@ -92,6 +94,8 @@ def _directory(fetch: Fetch, size: int) -> tuple[int, int, int]:
             continue
         if not entries or fetch(start, 4) == b"PK\x01\x02":
             return at, start, start + length
+    if not found and not fetch(max(0, size - _ZEROS), _ZEROS).strip(b"\0"):
+        raise HeaderError("EndIsZeros")  # room that was reserved and never filled
     raise HeaderError("BadZipDirectory" if found else "NoCentralDirectory")
 
 

@@ -57,9 +57,26 @@ def look(host: Host, path: str, name: str, parsed: int = PARSED) -> Seen:
     except Denied:
         return Seen(WeightFile(name=shown, kind="denied"))
     except Trouble as t:
+        if leads_nowhere(host, path):
+            return Seen(_lost(host, path, shown))
         return Seen(
             WeightFile(name=shown, kind="unreadable", error=clean(str(t.reason.data.get("error", t.reason.id))))
         )
+
+
+def leads_nowhere(host: Host, path: str) -> bool:
+    """Whether the path is a link to nothing, or to itself."""
+    try:
+        host.stat(path)
+        return False
+    except Denied:
+        return False
+    except Trouble:
+        pass
+    try:
+        return host.lstat(path).kind == "link"
+    except Trouble:
+        return False
 
 
 def _lost(host: Host, path: str, shown: str) -> WeightFile:

@@ -119,7 +119,7 @@ class ModelFolder(msgspec.Struct, frozen=True, kw_only=True):
     missing, folder, file, or what it is instead (fifo, denied, unreadable ...). `weights` are the weight files that an engine loads,
     `weights_unseen` how many more there are beyond the limit or the time. `more_indexes` are of other sets of weights that it
     loads, or that make up the model with them (the parts of a pipeline, Mistral's own files). `spare` are weight files that no engine
-    loads beside those: another format, a copy in a folder of its own, another precision; `spare_missing` are files that an
+    loads beside those: another format, a copy in a folder of its own, another precision, `spare_unseen` how many more of them there are; `spare_missing` are files that an
     index of theirs names and that are not there, while others of it are. `small` are the configuration files (kind ok,
     not-json, or a kind as of weight files). `pipeline`: it is one of diffusers (model_index.json), whose parts with
     their weights lie in folders of their own; so may GGUF files. `config_elsewhere` and `tokenizer_elsewhere`: a launch option puts them somewhere
@@ -140,6 +140,7 @@ class ModelFolder(msgspec.Struct, frozen=True, kw_only=True):
     index: ShardIndex | None = None
     more_indexes: tuple[ShardIndex, ...] = ()
     spare: tuple[WeightFile, ...] = ()
+    spare_unseen: int = 0
     spare_missing: Names = Names()
     numbering: tuple[Numbering, ...] = ()
     small: tuple[WeightFile, ...] = ()

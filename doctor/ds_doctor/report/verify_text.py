@@ -11,6 +11,7 @@ from .text import faults, the_rest, unjudged
 from .verify import VerifyDoc
 from .verify_words import duration, size, word
 
+WORTH_A_RATE = 64 << 20  # bytes; of fewer a rate says nothing about disk or processor
 FILES_SHOWN = 200  # lines with -v; the JSON has every file
 
 
@@ -69,7 +70,9 @@ def _head(page: Page, doc: VerifyDoc, lang: Lang) -> None:
     page.block("", layout + (page.word("colon") + named if named else ""), lead=0)
     total = doc.summary
     said = [word("files", lang, files=total.files, size=size(total.bytes))]
-    if total.hashed_bytes:
+    if 0 < total.hashed_bytes < WORTH_A_RATE:
+        said.append(word("hashed.few", lang, size=size(total.hashed_bytes)))
+    elif total.hashed_bytes:
         rate = total.rate_bytes_s or 0
         took = total.hashed_bytes / rate if rate else 0
         said.append(word("hashed", lang, size=size(total.hashed_bytes), time=duration(took, lang), rate=size(rate)))

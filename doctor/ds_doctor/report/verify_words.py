@@ -31,6 +31,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "at": ("{repo} at {revision}", "{repo}，版本 {revision}"),
     "files": ("{files} files, {size}", "{files} 个文件，{size}"),
     "hashed": ("{size} hashed in {time} ({rate}/s)", "校验 {size}，用时 {time}（{rate}/s）"),
+    "hashed.few": ("{size} hashed", "校验 {size}"),
     "cached": ("{n} proven earlier and unchanged", "{n} 个此前已校验且未变"),
     "status.proven": ("proven", "已证实"),
     "status.wrong": ("WRONG", "不符"),
