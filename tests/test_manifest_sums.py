@@ -197,6 +197,11 @@ def test_a_list_named_after_another_algorithm_is_left_alone(name: str) -> None:
     assert entries(f"SHA256 (m) = {B}\n{A}  m\n", name) == {"m": {"sha256": B}}
 
 
+@pytest.mark.parametrize("name", ["tiger_sha256sums.txt", "B2-7B-SHA256SUMS", "b3.sha256"])
+def test_a_model_that_is_called_like_an_algorithm_changes_nothing(name: str) -> None:
+    assert entries(f"{A}  m\n", name) == {"m": {"sha256": A}}
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -220,6 +225,15 @@ def test_a_cut_digest_of_one_file_vouches_for_nothing() -> None:
     for text in (f"sha256:{A[:32]}", A[:60], f"SHA256 (m.bin) = {A[:32]}", f"{A[:12]}…"):
         manifest = parse(text.encode(), "m.bin.sha256")
         assert (manifest.entries, [p.id for p in manifest.problems]) == ((), ["bad-digest"])
+
+
+def test_a_list_does_not_vouch_for_itself(tmp_path: Path) -> None:
+    (tmp_path / "m.bin").write_bytes(b"x")
+    for _ in range(2):
+        subprocess.run("sha256sum ./* > SHA256SUMS", shell=True, cwd=tmp_path, check=True)
+    listed = (tmp_path / "SHA256SUMS").read_bytes()
+    assert b"./SHA256SUMS\n" in listed
+    assert list(entries(listed)) == ["m.bin"]
 
 
 def test_a_digest_alone_belongs_to_nothing_when_the_list_names_no_file() -> None:
@@ -330,6 +344,7 @@ def test_lists_are_known_by_their_names(name: str) -> None:
         "config.json",
         "README.md",
         "tokenizer.txt",
+        "tokenizer.hash",
         "SHA256SUMS.asc",
         "SHA256SUMS.gpg",
         "hash.py",

@@ -143,6 +143,17 @@ BROKEN: dict[str, tuple[dict[str, bytes], set[str], str]] = {
     "an extra shard": (
         repos.sharded() | {"model-00004-of-00004.safetensors": build.safetensors(["x"])}, {"extra-shards"}, repos.INDEX,
     ),
+    "a copy of one shard and no index": (
+        {n: d for n, d in repos.sharded().items() if n != repos.INDEX} | {"x.safetensors": repos.weights()[SECOND]},
+        {"extra-shards"}, "x.safetensors",
+    ),
+    "the model in one file beside its shards, and no index": (
+        {n: d for n, d in repos.sharded().items() if n != repos.INDEX} | repos.single(), {"extra-shards"}, "model.safetensors",
+    ),
+    "one file twice": (
+        repos.single() | {"copy of model.safetensors": repos.single()["model.safetensors"]},
+        {"extra-shards"}, "copy of model.safetensors",
+    ),
     "another precision cut": (
         repos.sharded() | variant() | {"model.fp16-00001-of-00003.safetensors": repos.weights()[SECOND][:-9]},
         {"spare-damaged"}, "model.fp16-00001-of-00003.safetensors",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -248,3 +249,30 @@ def test_hostile_vocabularies_are_bounded() -> None:
     assert sentencepiece_problem(b"\n" + b"\xff" * 1000) == "cut"
     assert sentencepiece_problem(b"\n\x02ab" * 200 + b"\x0b") == "cut"
     assert tiktoken_problem(b"") == "cut"
+
+
+@pytest.mark.parametrize("name", ["adapter_model.safetensors", "adapter_model.bin"])
+def test_an_adapter_alone_is_whole(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "m"
+    folder.mkdir()
+    put("adapter_config.json", {"peft_type": "LORA", "base_model_name_or_path": "org/base"})(folder)
+    if name.endswith(".bin"):
+        with zipfile.ZipFile(folder / name, "w") as z:
+            z.writestr("adapter_model/data.pkl", b"\x80\x02}q\0.")
+    else:
+        put(name, build.safetensors(["a.lora_A.weight", "a.lora_B.weight"]))(folder)
+    assert faults(folder) <= {"pickle"}
+    with (folder / name).open("r+b") as f:
+        f.truncate((folder / name).stat().st_size - 30)
+    assert faults(folder) & {"shard-truncated", "header-malformed"}
+    (folder / name).unlink()
+    assert faults(folder) == {"none"}
+
+
+def test_a_command_cannot_serve_an_adapter_as_its_model(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    folder.mkdir()
+    put("adapter_config.json", {"peft_type": "LORA"})(folder)
+    put("adapter_model.safetensors", build.safetensors(["a.lora_A.weight"]))(folder)
+    host = Host(Asked(command=("vllm", "serve", str(folder))), {"HOME": "/nonexistent"})
+    assert not model_folder(host).weights

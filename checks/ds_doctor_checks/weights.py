@@ -311,6 +311,10 @@ def the_configuration_is_there(model: ModelFolder, sums: Checksums | None, parts
         for rule in ("weights-config-missing", "weights-tokenizer-missing"):
             yield undecided(rule, "weights-in-subfolders", path=model.path or model.given)
         return
+    if model.adapter:
+        for rule in ("weights-config-missing", "weights-tokenizer-missing"):
+            yield not_applicable(rule, "weights-adapter", path=model.path or model.given)
+        return
     if not names & {"config.json", "params.json"} and not model.config_elsewhere and not only_gguf(model):
         yield found("weights-config-missing", on=model.path, path=model.path, **anew(model, "config.json", sums))
     if model.tokenizer_elsewhere:

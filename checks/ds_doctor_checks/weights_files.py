@@ -8,6 +8,7 @@ from ds_doctor.probes.model_access import ModelAccess
 from ds_doctor.probes.model_config import ModelConfig
 from ds_doctor.probes.model_folder import ModelFolder
 from ds_doctor.probes.model_parts import ModelParts
+from ds_doctor.probes.proof import Proof
 from ds_doctor.probes.zero_runs import ZeroRuns
 
 from ._repair import anew
@@ -17,11 +18,13 @@ FAMILY = "weights"
 
 
 @check("weights-preallocated", "weights-tensor-zeros")
-def the_files_hold_data(model: ModelFolder, zeros: ZeroRuns, sums: Checksums | None) -> Findings:
+def the_files_hold_data(model: ModelFolder, zeros: ZeroRuns, sums: Checksums | None, proof: Proof | None) -> Findings:
     from ._weights_zeros import is_unwritten, is_zeroed
 
     weight_files(model)
     for run in zeros.runs:
+        if proof is not None and run.file in proof.right:
+            continue  # the published file has these zeros, too
         share = round(100 * (run.end - run.begin) / max(1, run.size - run.data_begin))
         data = {"file": run.file, "begin": run.begin, "end": run.end, "bytes": run.end - run.begin, "share": share}
         if is_unwritten(run):
@@ -96,6 +99,8 @@ def what_the_model_type_needs_is_there(model: ModelFolder, parts: ModelParts, co
     listed(model)
     if model.layout == "file":
         raise NotApplicable("model-is-one-file", path=model.path or model.given)
+    if model.adapter:
+        raise NotApplicable("weights-adapter", path=model.path or model.given)
     if model.pipeline or only_gguf(model):
         raise NotApplicable("weights-carries-its-own", path=model.path or model.given)
     path = model.path or model.given

@@ -24,6 +24,9 @@ def _indexes(model: ModelFolder) -> list[ShardIndex]:
 def the_index_names_the_shards_that_are_there(model: ModelFolder, sums: Checksums | None) -> Findings:
     listed(model)
     indexes = _indexes(model)
+    if model.doubles.count:
+        names, of = shown(model.doubles.first, model.doubles.count), model.doubles_of
+        yield found("weights-extra-shards", on=model.doubles.first[0], file=of, count=model.doubles.count, names=names)
     if not indexes:
         raise NotApplicable("weights-no-index", path=model.path or model.given)
     for index in indexes:

@@ -30,6 +30,7 @@ PROBLEMS = {
     "file-too-large": {"en": "it is too large", "zh": "文件过大"},
     "too-deep": {"en": "it is nested too deeply", "zh": "嵌套过深"},
     "unknown-schema": {"en": "its schema is unknown", "zh": "格式未知"},
+    "unknown-algorithm": {"en": "its algorithm is none that is known here", "zh": "其校验算法未知"},
     "file-missing": {"en": "it is a link to nothing", "zh": "是失效的链接"},
     "file-denied": {"en": "this user may not read it", "zh": "当前用户无权读取"},
     "bad-line": {"en": "a line is not understood", "zh": "有一行无法理解"},

@@ -37,7 +37,7 @@ def manifest(data: bytes) -> Outcome:
     _check(found)
     again = parse(write(found.entries, repo=found.repo, revision=found.revision), name)
     assert set(map(_key, again.entries)) == set(map(_key, found.entries)), "our own manifest loses something"
-    sums = [e for e in found.entries if "sha256" in e.digests]
+    sums = [e for e in found.entries if "sha256" in e.digests and e.name != "SHA256SUMS"]
     if sums and not all(e.name.startswith(" ") for e in sums):
         back = parse(write_sums(sums), "SHA256SUMS")
         assert {e.name: e.digests for e in back.entries} == {e.name: {"sha256": e.digests["sha256"]} for e in sums}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import sys
@@ -137,7 +138,7 @@ def _manifest(path: str) -> None:
     """Usage in one line for a manifest that cannot be used."""
     data = files.read("--manifest", path, manifest.LIMIT)
     try:
-        listed = manifest.parse(data, os.path.basename(path))
+        listed = manifest.parse(data, os.path.basename(path), ["/"])  # what absolute names mean here, the look tells
         if not listed.entries:
             raise manifest.NotAManifest("no-entries", listed.problems[0].line if listed.problems else None)
     except manifest.NotAManifest as e:
@@ -149,7 +150,16 @@ def _manifest(path: str) -> None:
 
 
 def _asked(r: Request) -> Asked:
-    path = files.absolute("PATH", r.path) if os.path.lexists(r.path) else r.path
+    try:
+        os.lstat(r.path)
+        path = files.absolute("PATH", r.path)
+    except OSError as e:
+        if e.errno == errno.ENAMETOOLONG:
+            raise Usage(f"PATH {r.path[:60]}…: {e.strerror}") from None
+        # Not there: it may be a model's id. In a folder that may not be searched: the look says so.
+        path = r.path if e.errno in (errno.ENOENT, errno.ENOTDIR) else files.absolute("PATH", r.path)
+    except ValueError as e:
+        raise Usage(f"PATH {r.path!r}: {e}") from None
     manifest = None if r.manifest is None else files.absolute("--manifest", r.manifest)
     return Asked(model=path, manifest=manifest, user=r.user, revision=r.revision)
 

@@ -92,6 +92,10 @@ class Gathered:
             self.sizes = {n.lstrip(" "): size for n, size in self.sizes.items()}
             self.digests = {n.lstrip(" "): digests for n, digests in self.digests.items()}
 
+    def forget(self, name: str) -> None:
+        self.digests.pop(name, None)
+        self.sizes.pop(name, None)
+
     def manifest(self, kind: str, repo: str | None = None, revision: str | None = None) -> Manifest:
         return Manifest(
             kind=kind,

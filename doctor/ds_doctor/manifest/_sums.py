@@ -55,6 +55,8 @@ _FOREIGN = re.compile(
     re.IGNORECASE,
 )
 
+_OURS = re.compile(r"sha-?(?:1|224|256|384|512)(?![0-9])|md-?5", re.IGNORECASE)
+
 # Offset of the line, name, algorithm, digest.
 Record = tuple[int, str, str, str]
 
@@ -73,6 +75,10 @@ def algorithm_named(label: str) -> str | None:
     return label if label in DIGITS and label != "git-sha1" else None
 
 
+def _is_foreign(name: str) -> bool:
+    return _FOREIGN.search(name) is not None and _OURS.search(name) is None
+
+
 def read(data: bytes, name: str, roots: Iterable[str] = ()) -> Manifest:
     """The list. NotAManifest when no line of it is like one of a list; `name` is the list's own."""
     of = of_file(name)
@@ -84,7 +90,7 @@ def read(data: bytes, name: str, roots: Iterable[str] = ()) -> Manifest:
     lines = _Lines(data)
     if lines.all_match(_GIT_LFS):
         return _git_lfs(lines, roots)
-    return _Reader(lines, roots, of, of is None and _FOREIGN.search(name) is not None).manifest()
+    return _Reader(lines, name, roots, of, of is None and _is_foreign(name)).manifest()
 
 
 class _Lines:
@@ -135,8 +141,9 @@ def _git_lfs(lines: _Lines, roots: Iterable[str]) -> Manifest:
 
 
 class _Reader:
-    def __init__(self, lines: _Lines, roots: Iterable[str], of: str | None, foreign: bool) -> None:
+    def __init__(self, lines: _Lines, name: str, roots: Iterable[str], of: str | None, foreign: bool) -> None:
         self.lines = lines
+        self.name = name
         self.of = of
         self.foreign = foreign
         self.gathered = Gathered(roots, lines.number)
@@ -157,6 +164,8 @@ class _Reader:
             line = gathered.problems[0].line if gathered.problems else None
             raise NotAManifest("unknown-algorithm" if self.unknown_algorithm else "no-entries", line)
         gathered.unalign()
+        # `sha256sum * > SHA256SUMS` lists the list, too, where there was one: as empty as it was just then.
+        gathered.forget(self.name)
         return gathered.manifest("sums")
 
     def of_one_file(self, records: Iterator[Record]) -> Iterator[Record]:

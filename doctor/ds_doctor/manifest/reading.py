@@ -12,7 +12,7 @@ LIMIT = 32 << 20  # bytes; 200,000 lines of sha256sum take 20 MB, the hub's list
 
 _LISTS = re.compile(
     r"(?:.*[._-])?(?:sha|md)-?\d{1,3}(?:sums?)?(?:\.txt)?|(?:.*[._-])?check-?sums?(?:[._-](?:sha|md)\d{1,3})?(?:\.(?:txt|md5|sha\d{1,3}))?"
-    r"|checklist\.chk|.+\.(?:hash|digest)",
+    r"|checklist\.chk",
     re.IGNORECASE,
 )
 

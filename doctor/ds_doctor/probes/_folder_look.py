@@ -10,7 +10,7 @@ import msgspec
 
 from ..api import Absent, Denied, Host, Malformed, Trouble
 from . import _folder_parts, _hub_records, _index_look, _model_place, _safetensors, _shard_index
-from ._folder_names import LEFTOVER, is_tokenizer
+from ._folder_names import ADAPTERS, LEFTOVER, is_tokenizer
 from ._index_look import kind_of
 from ._model_place import Place, names_in
 from ._shard_index import names_of
@@ -184,10 +184,15 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> Looked:
     parts = _folder_parts.below(host, path, names, prefers_mistral)
     pipeline = "model_index.json" in there
     weights, spare, more = _folder_parts.together(top, parts, pipeline)
+    # A command that serves such a folder as its model fails; one who only asks about the folder asks about the adapter.
+    adapter = not weights and place.source == "option" and "adapter_config.json" in there
+    if adapter:
+        weights = [n for n in ADAPTERS if n in there][:1]
     seen = _looked(host, path, weights[:FILES_LIMIT])
     beside = _looked(host, path, spare[:SPARE_LIMIT], sum(s.file.header_bytes or 0 for s in seen.values()))
     home = {id(r): p for p in (top, *parts) for r in (p.main, *p.more)}
     decided = {f for r in (top.main, *more) if r is not None for f in r.files}
+    doubles = [] if pipeline else _folder_parts.doubles(weights, decided, seen)
     small, objects = _small_files(host, path, there)
     config = objects.get("config.json")
     folder = ModelFolder(
@@ -205,10 +210,13 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> Looked:
         spare=(*(s.file for s in beside.values()), *(w for p in (top, *parts) for w in p.wrong)),
         spare_unseen=len(spare) - len(beside),
         spare_missing=names_of(n for p in (top, *parts) for n in p.spare_missing),
+        doubles=names_of(name for name, _ in doubles),
+        doubles_of=clean(doubles[0][1]) if doubles else None,
         numbering=_folder_parts.numbered_sets(weights, decided, seen),
         small=small,
         config=None if config is None else _config(config),
         pipeline=pipeline,
+        adapter=adapter,
         config_elsewhere=option(argv, ("--hf-config-path",)) is not None,
         tokenizer=any(map(is_tokenizer, names)),
         tokenizer_elsewhere=has(argv, ("--tokenizer", "--tokenizer-path", "--skip-tokenizer-init")),

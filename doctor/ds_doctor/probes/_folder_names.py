@@ -21,6 +21,10 @@ _SECOND_COPY = re.compile(r"consolidated.*\.safetensors\Z", re.DOTALL)
 # SGLang also loads this one where an index does not name it (sglang/srt/model_loader/weight_utils.py).
 _BESIDE_INDEX = "mtp.safetensors"
 _NOT_THE_MODEL = re.compile(r"(adapter_model|optimizer|scheduler|training_args|rng_state).*\Z", re.DOTALL)
+ADAPTERS = (
+    "adapter_model.safetensors",
+    "adapter_model.bin",
+)  # of a LoRA adapter, in the order in which engines look for them
 _ENDING = re.compile(r".*\.[A-Za-z][A-Za-z0-9_]{0,11}\Z", re.DOTALL)
 _TOKENIZERS = (
     "tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt", "tiktoken.model", "spiece.model",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable
 
 import msgspec
@@ -114,6 +115,32 @@ def described(read: Read, part: Part, seen: dict[str, Seen]) -> ShardIndex:
     main = read is part.main
     strays = [n for n in part.names if "/" not in n and n not in part.listed] if main else ()
     return _index_look.beside_headers(read, part.names, seen, strays)
+
+
+def doubles(weights: list[str], decided: set[str], seen: dict[str, Seen]) -> list[tuple[str, str]]:
+    """Files that no index decides about and all of whose tensors, in the same types and shapes, are in another file or set:
+    each with the file or numbered set that has them. (In other types they are the same model in another precision.)"""
+    sets: dict[str, list[str]] = {}
+    for name in weights:
+        if name in seen and seen[name].kinds and name not in decided:
+            key = numbered(name)
+            sets.setdefault(name if key is None else f"{key[0]}-*-of-{key[2]}.{key[1]}", []).append(name)
+    if len(sets) < 2:
+        return []
+    whole = {of: set().union(*(seen[n].names for n in names)) for of, names in sets.items()}
+    kinds = {of: sum((seen[n].kinds for n in names), Counter()) for of, names in sets.items()}
+    found: list[tuple[str, str]] = []
+    spare: set[str] = set()
+    # The largest is what the others are held against; of two alike, a set before a file, and model.safetensors before its copy.
+    rank = sorted(sets, key=lambda of: (-len(whole[of]), "*" not in of, of != "model.safetensors", of))
+    for place, of in enumerate(rank):
+        home = next(
+            (o for o in rank[:place] if o not in spare and whole[of] <= whole[o] and kinds[of] <= kinds[o]), None
+        )
+        if home is not None and "*" not in of:
+            spare.add(of)
+            found.append((of, home))
+    return found
 
 
 def numbered_sets(weights: list[str], decided: set[str], seen: dict[str, Seen]) -> tuple[Numbering, ...]:

@@ -120,9 +120,10 @@ class ModelFolder(msgspec.Struct, frozen=True, kw_only=True):
     `weights_unseen` how many more there are beyond the limit or the time. `more_indexes` are of other sets of weights that it
     loads, or that make up the model with them (the parts of a pipeline, Mistral's own files). `spare` are weight files that no engine
     loads beside those: another format, a copy in a folder of its own, another precision, `spare_unseen` how many more of them there are; `spare_missing` are files that an
-    index of theirs names and that are not there, while others of it are. `small` are the configuration files (kind ok,
+    index of theirs names and that are not there, while others of it are. `doubles` are files that an engine loads
+    for want of an index, and all of whose tensors are in another file or numbered set as well (`doubles_of`). `small` are the configuration files (kind ok,
     not-json, or a kind as of weight files). `pipeline`: it is one of diffusers (model_index.json), whose parts with
-    their weights lie in folders of their own; so may GGUF files. `config_elsewhere` and `tokenizer_elsewhere`: a launch option puts them somewhere
+    their weights lie in folders of their own; so may GGUF files. `adapter`: it is no model but a LoRA adapter, whose file is the weights. `config_elsewhere` and `tokenizer_elsewhere`: a launch option puts them somewhere
     else. `leftovers` are half downloads. `weights_bytes` is the size of the weight files looked into.
     """
 
@@ -142,10 +143,13 @@ class ModelFolder(msgspec.Struct, frozen=True, kw_only=True):
     spare: tuple[WeightFile, ...] = ()
     spare_unseen: int = 0
     spare_missing: Names = Names()
+    doubles: Names = Names()
+    doubles_of: str | None = None
     numbering: tuple[Numbering, ...] = ()
     small: tuple[WeightFile, ...] = ()
     config: Config | None = None
     pipeline: bool = False
+    adapter: bool = False
     config_elsewhere: bool = False
     tokenizer: bool = True
     tokenizer_elsewhere: bool = False

@@ -17,6 +17,7 @@ from .model_folder import Names
 
 # Files of a model up to which everything is remembered; a folder of 100,000 small files is sooner hashed again than looked up.
 REMEMBERED = 2000
+NAMED = 1000  # the largest public checkpoints have about 200 shards
 SHOWN = 100  # wrong or unread files that the fact keeps; the counts are whole
 
 
@@ -46,7 +47,8 @@ class UnreadFile(msgspec.Struct, frozen=True, kw_only=True):
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
     """What is proven. `hashed`: whether the files were read for this report (else it is recalled from earlier). `files` were looked at, `proven` of
-    them have the digest that is due; `weights` and `weights_proven` are those that hold weights. `unvouched`: weight files for which nothing says
+    them have the digest that is due; `weights` and `weights_proven` are those that hold weights, `right` the names of the latter (the first
+    thousand). `unvouched`: weight files for which nothing says
     what is due; `unhashed`: weight files that could be proven and were not read. `wrong` and `unread` hold the first hundred, the counts are whole.
     `sources`: what vouched for the proven ones. `since`: when the oldest proof was made (UTC)."""
 
@@ -57,6 +59,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     proven: int = 0
     weights: int = 0
     weights_proven: int = 0
+    right: tuple[str, ...] = ()
     unvouched: Names = Names()
     unhashed: Names = Names()
     wrong: tuple[WrongFile, ...] = ()
@@ -109,13 +112,15 @@ def tally(states: Iterable[FileProof], hashed: bool) -> Proof:
     proven, wrong = by.get("proven", []), by.get("wrong", [])
     unread = by.get("changed", []) + by.get("unread", [])
     weights = [s for s in every if s.file.role == "weights"]
+    right = [s.file.name for s in weights if s.status == "proven"]
     since = min((s.at for s in proven if s.at), default=None)
     return Proof(
         hashed=hashed,
         files=len(every),
         proven=len(proven),
         weights=len(weights),
-        weights_proven=sum(s.status == "proven" for s in weights),
+        weights_proven=len(right),
+        right=tuple(right[:NAMED]),
         unvouched=_names(s for s in weights if not s.file.expected and s.problem is None),
         unhashed=_names(s for s in weights if s.file.expected and s.status == "not-hashed"),
         wrong=tuple(_wrong(s) for s in _weights_first(wrong)[:SHOWN]),

@@ -55,9 +55,10 @@ def source(text: str) -> str:
     return text.removeprefix("measured: ")
 
 
-def fix(page: Page, steps: Sequence[StepDoc]) -> None:
+def fix(page: Page, steps: Sequence[StepDoc], most: int | None = None) -> None:
+    """The steps of a fix, numbered; of more than `most` the first ones."""
     label = page.word("fix")
-    for n, step in enumerate(steps, 1):
+    for n, step in enumerate(steps[:most], 1):
         number = f"{n}. " if len(steps) > 1 else ""
         if step.say is not None:
             page.block(label, number + step.say)
@@ -71,6 +72,8 @@ def fix(page: Page, steps: Sequence[StepDoc]) -> None:
                 "", " " * len(number) + page.word("aside", what=page.word("semicolon").join(e for e in effects if e))
             )
         label = ""
+    if most is not None and len(steps) > most:
+        page.block("", f"… (+{len(steps) - most}, -v)")
 
 
 def command(page: Page, label: str, command: str, number: str = "") -> None:

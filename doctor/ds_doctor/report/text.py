@@ -14,6 +14,7 @@ from .document import Report, ResultDoc, ServiceDoc
 from .layout import pad, table, wrap
 from .page import LABEL, Page, command, fix, source
 
+STEPS_SHOWN = 8  # of a fix that names every one of many files; no rule has as many of its own
 LONGEST_WORD = 400  # characters; JSON in a flag is shorter
 _ORDER: tuple[Status, ...] = ("fail", "error", "warn", "note")
 
@@ -170,7 +171,7 @@ def _fault(page: Page, result: ResultDoc, verbose: bool) -> None:
         page.block("", f"… (+{len(shown) - 5}, -v)")
     if result.why:
         page.block(page.word("why"), result.why)
-    fix(page, result.fix)
+    fix(page, result.fix, None if verbose else STEPS_SHOWN)
     if result.verify:
         command(page, page.word("verify"), result.verify)
     if result.standing:
