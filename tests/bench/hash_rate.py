@@ -5,7 +5,7 @@
 Makes a Hugging Face Hub cache of safetensors files below --folder (default: the temporary files; they should be on the disk that is
 asked about) and removes it afterwards. In each round every command runs once, so that what else happens on the machine hits all of
 them; best and median rate, the processor's seconds of the best run, and peak resident memory of the largest process are
-printed. `hf cache verify` asks a small server of ours for the list of files. Cold: dropped from the page cache before each
+printed (of small tools it is this program's own). `hf cache verify` asks a small server of ours for the list of files. Cold: dropped from the page cache before each
 command, with drop_caches where root. The aims: warm at least 0.95 x openssl on all processors and 2 x `hf cache verify`; cold
 at least 0.95 x the best rate of dd past the page cache; at most 64 MiB resident.
 """
@@ -18,6 +18,7 @@ import http.server
 import json
 import os
 import shutil
+import signal
 import statistics
 import struct
 import subprocess
@@ -171,6 +172,7 @@ def main() -> None:
     own = Path(sys.executable).parent
     options.add_argument("--hf", default=str(own / "hf") if (own / "hf").exists() else shutil.which("hf"))
     given = options.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # gigabytes would stay behind
     doctor = str(own / "ds-doctor") if (own / "ds-doctor").exists() else shutil.which("ds-doctor")
 
     with tempfile.TemporaryDirectory(dir=given.folder, prefix="hash-rate-") as temporary:
