@@ -693,3 +693,23 @@ def test_of_a_pipeline_and_of_several_quantisations_any_part_may_be_left_out(tmp
     names = ["m.Q4_K_M.gguf", "m.Q8_0.gguf"]
     given.write_text(json.dumps([{"type": "file", "path": n, "size": 2, "oid": "0" * 40} for n in names]))
     assert faults(empty, given) == {"left-out": [str(empty)]}
+
+
+def test_a_cache_of_which_parts_are_links_to_another_disk_is_whole(tmp_path: Path) -> None:
+    repo = hub(tmp_path / "hub", tree=False)
+    os.replace(repo / "blobs", tmp_path / "big")
+    (repo / "blobs").symlink_to(tmp_path / "big")
+    assert faults(repo) == {} and all(right(look(repo)[1]).values())
+    os.replace(repo, tmp_path / "llama")
+    repo.symlink_to(tmp_path / "llama")
+    assert faults(repo) == {} and all(right(look(repo)[1]).values())
+    (repo / "blobs").unlink()
+    os.replace(tmp_path / "big", repo / "blobs")
+    for model in (repo, snapshot_of(repo), snapshot_of(repo) / LOST, tmp_path / "hub"):
+        _, vouching = look(model)
+        assert all(right(vouching).values()) and vouching.repo == "org/name", model
+        assert faults(model) == {}
+    # Without the repository's name nothing says that these are blobs but where the links lead.
+    assert faults(tmp_path / "llama/snapshots" / COMMIT) == {
+        "link-outside": sorted(p.name for p in snapshot_of(repo).iterdir())
+    }
