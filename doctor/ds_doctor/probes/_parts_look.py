@@ -23,23 +23,19 @@ LIMIT = 96 << 20  # bytes of a vocabulary that is read whole; the largest publis
 SMALL = 8 << 20  # bytes of a template, a settings file or a file of code
 CODE = 40  # files of code that are followed
 _JSON = ("tokenizer.json", "vocab.json", "added_tokens.json", "tekken.json")
+_LISTS = ("vocab.json", "added_tokens.json")  # which some libraries write as a list
 _SETTINGS = ("chat_template.json", "video_preprocessor_config.json", "adapter_config.json")
 _PIECES = re.compile(
     r"(tokenizer|spiece|spm|sentencepiece\.bpe|tiktoken)\.model(\.v\d+(m\d+)?)?\Z|.*\.tiktoken\Z", re.DOTALL
 )
+# A vocabulary under a name of the model's own (vocab-src.json, rwkv_vocab_v20230424.txt, prophetnet.tokenizer), or its code.
+_MAY_BE = re.compile(r"vocab|bpe|merges|spm|piece|tiktoken|\.tokenizer\Z|tokeni[sz].*\.py\Z|byte_maps", re.IGNORECASE)
 _BAD = ("lfs-pointer", "html", "xml", "zeros", "empty")
 _RAW_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 # As transformers/dynamic_module_utils.py looks for them: whatever the code around it says.
 _IMPORT = re.compile(r"^\s*(?:import\s+\.(\w+)\s*$|from\s+\.(\w+)\s+import)", re.MULTILINE)
 # What engines load by the configuration's word even where they have a model class of their own.
-_NEEDED = (
-    "AutoConfig",
-    "AutoTokenizer",
-    "AutoProcessor",
-    "AutoImageProcessor",
-    "AutoFeatureExtractor",
-    "AutoVideoProcessor",
-)
+_OF_PARTS = ("AutoTokenizer", "AutoProcessor", "AutoImageProcessor", "AutoFeatureExtractor", "AutoVideoProcessor")
 
 
 def look_at(host: Host) -> ModelParts:
@@ -61,7 +57,7 @@ def look_at(host: Host) -> ModelParts:
             problem, detail = _looked(host, f"{path}/{file}", look)
             if problem is not None:
                 parts.append(Part(name=clean(file), what=what, problem=problem, detail=detail))
-    needed, others = _code(host, path, there, looked.objects)
+    of_parts, of_config, of_model = _code(host, path, there, looked.objects)
     vocabularies = [n for n in names if is_tokenizer(n)]
     said = (settings or {}).get("tokenizer_class")
     template = looked.chat_template or bool((settings or {}).get("chat_template"))
@@ -71,12 +67,14 @@ def look_at(host: Host) -> ModelParts:
         parts=tuple(parts[:50]),
         vocabulary=bool(vocabularies),
         tokenizer_class=None if settings is None else clean(said) if isinstance(said, str) else "",
+        own_tokenizer=bool((settings or {}).get("auto_map")) or any(map(_MAY_BE.search, names)),
         merges_missing=vocabularies == ["vocab.json"] and "merges.txt" not in there,
         template=template or "chat_templates" in there,
         mistral=bool(there & {"tekken.json", "params.json"}),
         processor=bool(there & {"preprocessor_config.json", "processor_config.json"}),
-        code_missing=names_of(needed),
-        model_code_missing=names_of(others - needed),
+        code_missing=names_of(of_parts),
+        config_code_missing=names_of(of_config - of_parts),
+        model_code_missing=names_of(of_model - of_parts - of_config),
     )
 
 
@@ -123,7 +121,7 @@ def _looked(host: Host, path: str, look: str) -> tuple[str | None, str | None]:
         open_ = unclosed(data.decode("utf-8", "replace"))
         return (None, None) if open_ is None else ("unclosed", open_)
     if look == "json":
-        return _json_problem(data), None
+        return _json_problem(data, path.rpartition("/")[2]), None
     if look == "merges":
         return merges_problem(data), None
     if is_tiktoken(data[:HEAD]):
@@ -131,31 +129,33 @@ def _looked(host: Host, path: str, look: str) -> tuple[str | None, str | None]:
     return (sentencepiece_problem(data) if data.startswith(b"\n") else None), None
 
 
-def _json_problem(data: bytes) -> str | None:
-    """Whether it is a JSON object: without building the values, of which a vocabulary has 300,000."""
+def _json_problem(data: bytes, name: str) -> str | None:
+    """Whether it is JSON, and an object where it must be one: without building the values, of which a vocabulary has 300,000."""
     try:
         _RAW_OBJECT.decode(data)
         return None
     except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError):
         pass
-    try:
-        return None if _folder_look.as_object(data) is not None else "not-object"
-    except Trouble:
+    import json
+
+    try:  # also Infinity and NaN, as Python's own JSON reads them
+        raw = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError):
         return "not-json"
+    return None if isinstance(raw, dict) or name in _LISTS else "not-object"
 
 
 # -- code ------------------------------------------------------------------------------------------------------------
 
 
-def _code(host: Host, path: str, there: set[str], objects: dict[str, dict[str, Any]]) -> tuple[set[str], set[str]]:
-    """The files of code that are named and not there: for configuration, tokenizer and processor; for anything else."""
-    needed: set[str] = set()
-    others: set[str] = set()
+def _code(host: Host, path: str, there: set[str], objects: dict[str, dict[str, Any]]) -> list[set[str]]:
+    """The files of code that are named and not there: for tokenizer and processor, for the configuration, for anything else."""
+    named: list[set[str]] = [set(), set(), set()]
     for raw in objects.values():
         for key, module in _modules(raw.get("auto_map")):
-            (needed if key in _NEEDED else others).add(module + ".py")
+            named[0 if key in _OF_PARTS else 1 if key == "AutoConfig" else 2].add(module + ".py")
     imports: dict[str, set[str]] = {}
-    return _lost(host, path, there, needed, imports), _lost(host, path, there, others, imports)
+    return [_lost(host, path, there, files, imports) for files in named]
 
 
 def _modules(auto_map: Any) -> Iterator[tuple[str, str]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
-# One line of a tiktoken vocabulary: the token in base64, a space, its rank.
-_TIKTOKEN = re.compile(rb"[A-Za-z0-9+/]+={0,2} \d+\r?\Z")
+# One line of a tiktoken vocabulary: the token in base64, a space, its rank. Whisper's ends with an empty token, `= 50256`.
+_TIKTOKEN = re.compile(
+    rb"(?:(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})|=) \d+\r?\Z"
+)
 _JINJA = re.compile(r"\{%[-+]?|\{\{[-+]?|\{#")
 _RAW = re.compile(r"\{%[-+]?\s*endraw\s*[-+]?%\}")
 _STRING = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""", re.DOTALL)
@@ -62,7 +64,7 @@ def is_tiktoken(head: bytes) -> bool:
 def tiktoken_problem(data: bytes) -> str | None:
     """`cut` when the last line of a tiktoken vocabulary is half a line, or its rank is half a number."""
     lines = data[-4096:].rstrip(b"\r\n").split(b"\n")
-    if not _TIKTOKEN.match(lines[-1]) or len(lines[-1].split(b" ")[0]) % 4:
+    if not _TIKTOKEN.match(lines[-1]):
         return "cut"
     if data.endswith(b"\n") or len(lines) < 3 or not _TIKTOKEN.match(lines[-2]):
         return None
