@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ..api import Absent, Denied, Host, Trouble
+from ..api import Absent, Denied, Host, Malformed, Trouble
 from . import _folder_look
 from ._folder_look import Looked
 from ._folder_names import is_tokenizer
@@ -19,7 +19,8 @@ from ._vocabulary import is_tiktoken, merges_problem, sentencepiece_problem, tik
 from ._weight_file import clean
 from .model_parts import ModelParts, Part
 
-LIMIT = 96 << 20  # bytes of a vocabulary that is read whole; the largest published ones have about 35 MB
+LIMIT = 36 << 20  # bytes of a vocabulary that is read whole; the largest published ones have about 34 MB
+AGAIN = 8 << 20  # bytes of JSON that Python's own, slower and larger, reader may be asked about, too
 SMALL = 8 << 20  # bytes of a template, a settings file or a file of code
 CODE = 40  # files of code that are followed
 _JSON = ("tokenizer.json", "vocab.json", "added_tokens.json", "tekken.json")
@@ -107,15 +108,16 @@ def _due(host: Host, path: str, names: list[str]) -> Iterator[tuple[str, str, st
 def _looked(host: Host, path: str, look: str) -> tuple[str | None, str | None]:
     """(problem, detail) of one file."""
     try:
-        data = host.read(path, limit=SMALL if look == "jinja" else LIMIT)
+        data = _whole(host, path, SMALL if look == "jinja" else LIMIT)
     except Absent:
         return "dangling", None
     except Denied:
         return "denied", None
     except Trouble as t:
         return ("too-large" if t.reason.id == "file-too-large" else "unreadable"), None
-    kind = sniff(data[:HEAD])
-    if kind in _BAD and not (look == "jinja" and kind in ("html", "xml") and "{%" in data[:HEAD].decode("latin-1")):
+    head = bytes(data[:HEAD])
+    kind = sniff(head)
+    if kind in _BAD and not (look == "jinja" and kind in ("html", "xml") and b"{%" in head):
         return kind, None
     if look == "jinja":
         open_ = unclosed(data.decode("utf-8", "replace"))
@@ -124,18 +126,34 @@ def _looked(host: Host, path: str, look: str) -> tuple[str | None, str | None]:
         return _json_problem(data, path.rpartition("/")[2]), None
     if look == "merges":
         return merges_problem(data), None
-    if is_tiktoken(data[:HEAD]):
+    if is_tiktoken(head):
         return tiktoken_problem(data), None
-    return (sentencepiece_problem(data) if data.startswith(b"\n") else None), None
+    return (sentencepiece_problem(data) if head.startswith(b"\n") else None), None
 
 
-def _json_problem(data: bytes, name: str) -> str | None:
+def _whole(host: Host, path: str, limit: int) -> bytearray:
+    """The file, in memory once: a vocabulary of 34 MB must not take twice that."""
+    size = host.stat(path).size
+    if size > limit:
+        raise Malformed("file-too-large", path=path, limit_kib=limit >> 10)
+    data = bytearray()
+    while part := host.read_at(path, len(data), 1 << 20):
+        data += part
+        if len(data) > limit:
+            raise Malformed("file-too-large", path=path, limit_kib=limit >> 10)
+    return data
+
+
+def _json_problem(data: bytearray, name: str) -> str | None:
     """Whether it is JSON, and an object where it must be one: without building the values, of which a vocabulary has 300,000."""
     try:
         _RAW_OBJECT.decode(data)
         return None
+    except msgspec.ValidationError:
+        return None if name in _LISTS else "not-object"
     except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError):
-        pass
+        if len(data) > AGAIN:
+            return "not-json"
     import json
 
     try:  # also Infinity and NaN, as Python's own JSON reads them
