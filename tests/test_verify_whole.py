@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -284,12 +286,152 @@ def training_left() -> Repo:
     }
 
 
+def adapter() -> Repo:
+    """A LoRA has no model's configuration of its own."""
+    return {
+        "adapter_config.json": b'{"peft_type": "LORA", "r": 8, "lora_alpha": 16, "base_model_name_or_path": "org/base", "target_modules": ["q_proj"]}',
+        "adapter_model.safetensors": repos.safetensors(["model.layers.0.self_attn.q_proj.weight"], 5),
+        "README.md": b"# adapter\n",
+    }
+
+
+def legacy_torch() -> Repo:
+    return repos.small() | {"pytorch_model.bin": repos.torch_legacy(list(repos.shapes()))}
+
+
+def diffusers() -> Repo:
+    """A pipeline: each component has a folder, a configuration and weights of its own, some in two precisions."""
+    weights = repos.weights(2)
+    index = json.loads(weights.pop(repos.INDEX))
+    stem = "diffusion_pytorch_model"
+    renamed = {k: v.replace("model-", f"{stem}-") for k, v in index["weight_map"].items()}
+    return {
+        "README.md": b"# a pipeline\n",
+        "model_index.json": b'{"_class_name": "FluxPipeline", "transformer": ["diffusers", "FluxTransformer2DModel"], "vae": ["diffusers", "AutoencoderKL"], "tokenizer": ["transformers", "CLIPTokenizer"]}',
+        "transformer/config.json": b'{"_class_name": "FluxTransformer2DModel"}',
+        f"transformer/{stem}.safetensors.index.json": json.dumps(index | {"weight_map": renamed}).encode(),
+        **{f"transformer/{n.replace('model-', stem + '-')}": d for n, d in weights.items()},
+        "vae/config.json": b'{"_class_name": "AutoencoderKL"}',
+        f"vae/{stem}.safetensors": repos.safetensors(["model.embed_tokens.weight"]),
+        f"vae/{stem}.fp16.safetensors": repos.safetensors(["model.embed_tokens.weight"], 2),
+        "tokenizer/vocab.json": b"{}",
+        "tokenizer/merges.txt": b"#version: 0.2\n",
+        "scheduler/scheduler_config.json": b"{}",
+    }
+
+
+def sharded_state() -> Repo:
+    """As vLLM's and SGLang's save_sharded_state writes: one file a rank."""
+    names = repos.parts(2)
+    return repos.small() | {f"model-rank-{i}-part-0.safetensors": repos.safetensors(n) for i, n in enumerate(names)}
+
+
+def odd_json() -> Repo:
+    """Python writes Infinity and NaN, and integers that fit no machine word; every loader reads them."""
+    made = repos.sharded()
+    config = json.loads(made["config.json"])
+    config |= {
+        "rope_scaling": None,
+        "attention_logit_cap": float("inf"),
+        "time_step_limit": [0.0, float("inf")],
+        "x": float("nan"),
+    }
+    settings = json.loads(made["tokenizer_config.json"])
+    settings["model_max_length"] = 1000000000000000019884624838656
+    settings["chat_template"] = [{"name": "default", "template": repos.CHAT_TEMPLATE}]
+    return made | {
+        "config.json": json.dumps(config).encode(),
+        "tokenizer_config.json": json.dumps(settings).encode(),
+        "generation_config.json": b'{"eos_token_id": [2, 3], "transformers_version": "4.57.0", "max_length": 1e400}\r\n',
+        "chat_template.json": json.dumps({"chat_template": repos.CHAT_TEMPLATE}).encode(),
+    }
+
+
+def few_small() -> Repo:
+    """The least that an engine needs."""
+    return {n: d for n, d in repos.single().items() if n in ("config.json", "tokenizer.json", "model.safetensors")}
+
+
+def clip_l14() -> Repo:
+    """Old checkpoints have buffers of int64 and booleans, scalars and unaligned headers."""
+    import struct
+
+    text = b'{"logit_scale":{"dtype":"F32","shape":[],"data_offsets":[0,4]},"position_ids":{"dtype":"I64","shape":[1,2],"data_offsets":[4,20]},"mask":{"dtype":"BOOL","shape":[3],"data_offsets":[20,23]}}'
+    text += b" " * (3 - len(text) % 8)
+    return repos.single() | {"model.safetensors": struct.pack("<Q", len(text)) + text + bytes(range(1, 24))}
+
+
+def gguf_with_more() -> Repo:
+    """Beside the model: a projector, and no configuration."""
+    return {
+        "model-F16.gguf": dict(repos.gguf_files())["model-F16.gguf"],
+        "mmproj-F16.gguf": dict(repos.gguf_files("mmproj-F16"))["mmproj-F16.gguf"],
+        "imatrix.dat": b"\x01\0\0\0" + bytes(range(100)),
+        "params": b'{"stop": ["</s>"]}',
+        "template": b"{{ .Prompt }}",
+    }
+
+
+def many_lists() -> Repo:
+    """The list of checksums of a release names files that this folder was never meant to hold."""
+    made = repos.sharded()
+    more = {"model-Q8_0.gguf": b"q", "original/consolidated.00.pth": b"o", "paper.pdf": b"p"}
+    return made | {"SHA256SUMS": build.gnu(made | more).encode()}
+
+
+# What each kind of tokenizer keeps its words in: class -> files instead of tokenizer.json. (transformers, VOCAB_FILES_NAMES of each class)
+VOCABULARIES: dict[str, Repo] = {
+    "LlamaTokenizer": {"tokenizer.model": b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02" * 40},
+    "T5Tokenizer": {"spiece.model": b"\n\x0e\n\x05<pad>\x15\0\0\0\0\x18\x03" * 40},
+    "XLMRobertaTokenizer": {"sentencepiece.bpe.model": b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02" * 40},
+    "BertTokenizer": {"vocab.txt": b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n"},
+    "GPT2Tokenizer": {"vocab.json": b'{"a": 0}', "merges.txt": b"#version: 0.2\n"},
+    "Qwen2Tokenizer": {"vocab.json": b'{"a": 0}', "merges.txt": b"#version: 0.2\n"},
+    "WhisperTokenizer": {"vocab.json": b'{"a": 0}', "merges.txt": b"#version: 0.2\n", "normalizer.json": b"{}"},
+    "Wav2Vec2CTCTokenizer": {"vocab.json": b'{"a": 0}'},
+    "ByT5Tokenizer": {},
+    "CanineTokenizer": {},
+    "TikTokenTokenizer": {
+        "tiktoken.model": b"IQ== 0\nIg== 1\n",
+        "tokenization_kimi.py": b"class TikTokenTokenizer: ...\n",
+    },
+    "QWenTokenizer": {"qwen.tiktoken": b"IQ== 0\nIg== 1\n", "tokenization_qwen.py": b"class QWenTokenizer: ...\n"},
+    "ChatGLM4Tokenizer": {
+        "tokenizer.model": b"IQ== 0\nIg== 1\n",
+        "tokenization_chatglm.py": b"class ChatGLM4Tokenizer: ...\n",
+    },
+    "RWKVWorldTokenizer": {
+        "rwkv_vocab_v20230424.txt": b"1 '\\x00' 1\n",
+        "hf_rwkv_tokenizer.py": b"class RWKVWorldTokenizer: ...\n",
+    },
+    "MistralCommonTokenizer": {"tekken.json": b'{"config": {"pattern": "x"}, "vocab": [], "special_tokens": []}'},
+    "BloomTokenizerFast": {"tokenizer.json": repos.tokenizer()},
+    "FunnyOwnTokenizer": {"words.bin": b"xyz", "tokenization_own.py": b"class FunnyOwnTokenizer: ...\n"},
+}
+
+
+@pytest.mark.parametrize("name", VOCABULARIES)
+def test_every_kind_of_vocabulary_is_one(name: str, tmp_path: Path) -> None:
+    made = repos.single()
+    files = VOCABULARIES[name]
+    settings = json.loads(made["tokenizer_config.json"]) | {"tokenizer_class": name}
+    code = next((n for n in files if n.endswith(".py")), None)
+    if code:
+        settings["auto_map"] = {"AutoTokenizer": [f"{code.removesuffix('.py')}.{name}", None]}
+    del made["tokenizer.json"], made["special_tokens_map.json"]
+    build.lay(tmp_path / "m", made | files | {"tokenizer_config.json": json.dumps(settings).encode()})
+    no_complaint(
+        running.forked(["verify", str(tmp_path / "m"), "--format", "json"], running.environment(tmp_path / "c"))
+    )
+
+
 PUBLISHED: dict[str, Callable[[], Repo]] = {
     f.__name__: f
     for f in (
         gpt2, mistral, llama, own_code, code_elsewhere, base_model, template_files, tied, float_total, empty_metadata,
         sentence_piece, zero_biases, ends_in_zero, quantised, several_gguf, split_gguf_folder, sentence_transformer,
-        vision, fp8, odd_names, training_left,
+        vision, fp8, odd_names, training_left, adapter, legacy_torch, diffusers, sharded_state, odd_json, few_small,
+        clip_l14, gguf_with_more, many_lists,
     )
 }  # fmt: skip
 
@@ -306,6 +448,58 @@ def test_what_is_published_is_not_called_damaged(name: str, tmp_path: Path) -> N
     no_complaint(said)
     assert {f["status"] for f in said.report["files"]} == {"proven"}, said.told()
     assert {f["name"] for f in said.report["files"]} == set(repo)
+
+
+def linked(root: Path) -> Path:
+    """A `local_dir` of huggingface_hub before 0.23: large files are links into the cache's blobs."""
+    shutil.copytree(root / "hub-source", root / "x", symlinks=True)
+    folder = build.lay(root / "m", {n: d for n, d in repos.sharded().items() if not n.endswith(".safetensors")})
+    for number in (1, 2, 3):
+        real = os.path.realpath(root / "x" / build.SNAPSHOT / repos.shard(number))
+        (folder / repos.shard(number)).symlink_to(real)
+    return folder
+
+
+def test_an_old_local_folder_of_links_into_the_cache_is_whole(shelf: Path, tmp_path: Path) -> None:
+    shutil.copytree(shelf / "hub", tmp_path / "hub-source", symlinks=True)
+    folder = linked(tmp_path)
+    no_complaint(running.forked(["verify", str(folder), "--format", "json"], running.environment(tmp_path / "c")))
+
+
+def test_a_snapshot_of_real_files_is_whole(shelf: Path, tmp_path: Path) -> None:
+    """Where the file system knows no links, the client puts the files themselves into the snapshot."""
+    for layout in ("hub", "hub-by-file"):
+        made = build.take(shelf, layout, tmp_path / layout)
+        for path in made.folder.rglob("*"):
+            if path.is_symlink():
+                os.replace(os.path.realpath(path), path)
+        said = verify(made, tmp_path)
+        no_complaint(said)
+        assert said.report["layout"] == "hub-cache"
+
+
+def test_files_of_the_same_content_are_whole(tmp_path: Path) -> None:
+    """Links and hard links within the folder."""
+    folder = build.lay(tmp_path / "m", repos.single())
+    (folder / "consolidated.safetensors").symlink_to("model.safetensors")
+    os.link(folder / "config.json", folder / "config-copy.json")
+    no_complaint(running.forked(["verify", str(folder), "--format", "json"], running.environment(tmp_path / "c")))
+
+
+@pytest.mark.parametrize("layout", ["hub", "local", "sums gnu", "sums beside"])
+def test_one_file_of_a_layout_is_proven_by_what_vouches_beside_it(layout: str, shelf: Path, tmp_path: Path) -> None:
+    made = build.take(shelf, layout, tmp_path / "x")
+    env = running.environment(tmp_path / "c")
+    path = made.folder / made.victim
+    said = running.forked(["verify", str(path), "--format", "json"], env)
+    no_complaint(said)
+    assert [f["status"] for f in said.report["files"]] == ["proven"], said.told()
+    real = made.real(made.victim)
+    data = bytearray(real.read_bytes())
+    data[-9] ^= 1
+    real.write_bytes(data)
+    said = running.forked(["verify", str(path), "--format", "json"], env)
+    assert said.status == 1, said.told()
 
 
 def test_a_folder_that_is_a_git_checkout_is_whole(tmp_path: Path) -> None:

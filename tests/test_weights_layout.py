@@ -667,3 +667,29 @@ def test_one_of_numbered_files_that_no_index_names_is_missed(tmp_path: Path) -> 
     listed = [{"type": "file", "path": f"consolidated.{n:02}.pth", "size": 2, "oid": "0" * 40} for n in range(4)]
     given.write_text(json.dumps([*listed, {"type": "file", "path": "other.pth", "size": 2, "oid": "0" * 40}]))
     assert faults(folder, given)["file-missing"] == ["consolidated.03.pth"]
+
+
+def test_a_list_made_in_the_folder_above_several_models_speaks_of_each(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        build.sharded(tmp_path / name)
+    given = tmp_path / "list"
+    files = sorted(p for p in tmp_path.rglob("*") if p.is_file())
+    given.write_text("".join(f"{sha256(p)}  {p.relative_to(tmp_path)}\n" for p in files))
+    assert faults(tmp_path / "b", given) == {}
+    assert all(right(look(tmp_path / "b", given)[1]).values())
+
+
+def test_of_a_pipeline_and_of_several_quantisations_any_part_may_be_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    (folder / "unet").mkdir(parents=True)
+    (folder / "model_index.json").write_text("{}")
+    (folder / "unet/x.fp16.safetensors").write_bytes(build.safetensors(["x"]))
+    given = tmp_path / "tree.json"
+    names = ["model_index.json", "unet/x.fp16.safetensors", "unet/x.safetensors", "sd.safetensors", "vae/x.safetensors"]
+    given.write_text(json.dumps([{"type": "file", "path": n, "size": 2, "oid": "0" * 40} for n in names]))
+    assert "file-missing" not in faults(folder, given)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    names = ["m.Q4_K_M.gguf", "m.Q8_0.gguf"]
+    given.write_text(json.dumps([{"type": "file", "path": n, "size": 2, "oid": "0" * 40} for n in names]))
+    assert faults(empty, given) == {"left-out": [str(empty)]}

@@ -287,6 +287,7 @@ def fault(name: str, act: Any, rules: str, where: Where = anywhere, level: str =
 
 
 GONE = "shard-missing numbering-holes file-missing none path-missing link-dangling"
+TAIL = "preallocated header-malformed shard-truncated"  # a zip has its directory at its end
 HEADER = "header-malformed not-weights"
 HALF = "shard-truncated header-malformed size-differs preallocated not-weights"
 SPARE = "index-malformed spare-damaged"  # the engines do not read the index of PyTorch files
@@ -308,8 +309,8 @@ STRUCTURE = [
     fault("still compressed", write(gzip.compress(b"weights" * 999)), "not-weights header-malformed"),
     fault("all zeros", write(bytes(200_000)), "not-weights preallocated header-malformed"),
     fault("reserved, nothing came", zeros_from(0, sparse=True), "not-weights preallocated header-malformed"),
-    fault("reserved, half came", zeros_from(0.5, sparse=True), "preallocated header-malformed"),
-    fault("half written as zeros", zeros_from(0.5, sparse=False), "preallocated header-malformed"),
+    fault("reserved, half came", zeros_from(0.5, sparse=True), TAIL),
+    fault("half written as zeros", zeros_from(0.5, sparse=False), TAIL),
     fault("FIFO", replace(os.mkfifo), "not-a-file"),
     fault("socket", replace(bind), "not-a-file"),
     fault("folder", replace(Path.mkdir), "not-a-file", in_folder),
@@ -383,7 +384,7 @@ STRUCTURE = [
     fault("tokenizer is a pointer", put("tokenizer.json", LFS), "lfs-pointer", with_small),
     fault("tokenizer settings cut", shorten("tokenizer_config.json"), "", with_small),
     fault("generation settings cut", shorten("generation_config.json"), "", with_small, "odd"),
-    fault("no tokenizer", no_tokenizer, "vocabulary-missing tokenizer-missing file-missing", with_small, "odd"),
+    fault("no tokenizer", no_tokenizer, "tokenizer-missing vocabulary-missing file-missing", with_small, "odd"),
 ]
 # In layouts that differ only in what vouches, these stand for all.
 CORE = frozenset(

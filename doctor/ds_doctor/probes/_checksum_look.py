@@ -23,7 +23,9 @@ def look_at(host: Host) -> Vouching:
     """The files of the model that was asked for. Absent when none was."""
     looked = host.once(_folder_look.look_at)
     place, folder = looked.place, looked.folder
-    if place.path is None or folder.layout not in ("folder", "file") or (place.hub and place.hub.problem):
+    if place.hub is not None and place.hub.problem is not None:
+        return Vouching(root=place.path or "", layout="hub-cache", repo=place.hub.repo)
+    if place.path is None or folder.layout not in ("folder", "file"):
         return Vouching(root=place.path or "", layout="plain")
     if folder.layout == "file":
         root, _, alone = place.path.rpartition("/")
@@ -42,9 +44,7 @@ def _alone(host: Host, path: str, name: str) -> _folder_walk.Walk:
         return _folder_walk.Walk()
     if s.kind == "link":
         return _folder_walk.Walk(entries=(_folder_walk.followed(host, name, path, folders),))
-    blob = path if _folder_walk.is_blob(path) else None
-    entry = Entry(name=name, path=path, kind=s.kind, size=s.size, dev=s.dev, ino=s.ino, blob=blob)
-    return _folder_walk.Walk(entries=(entry,))
+    return _folder_walk.Walk(entries=(Entry(name=name, path=path, kind=s.kind, size=s.size),))
 
 
 class _Look:
@@ -62,7 +62,7 @@ class _Look:
         self.host, self.place, self.root, self.alone, self.looked = host, place, root, alone, looked
         self.unseen = found.unseen
         self.entries = {e.name: e for e in found.entries}
-        self.names = set(self.entries)
+        self.names = self.entries.keys()  # 200,000 names are not held twice
         self.parts = has_parts(self.names)
         self.sources: list[Source] = []
         self.lists: list[SumsFile] = []
@@ -95,7 +95,7 @@ class _Look:
             lists=tuple(self.lists),
             revisions=self.revisions,
             copied=self.place.hub is not None
-            and any(e.kind == "file" and e.link is None for e in self.entries.values()),
+            and any(e.kind == "file" and e.via is None for e in self.entries.values()),
             links=tuple(self._links()),
             snapshots=self._snapshots(),
             **laid,
@@ -117,10 +117,10 @@ class _Look:
             self.sources.append(Source.of_sums(sums, "manifest"))
 
     def _blobs(self) -> None:
-        etags = {e.name: e.blob.rpartition("/")[2] for e in self.entries.values() if e.blob is not None}
-        copies = [e for e in self.entries.values() if e.link is None and e.kind == "file"]
-        if copies and self.place.hub is not None and self.alone is None:
-            etags |= self._copied(copies, self.place.hub.snapshots)
+        etags = {e.name: blob.rpartition("/")[2] for e in self.entries.values() if (blob := e.blob) is not None}
+        if self.place.hub is not None and self.alone is None:
+            copies = [e for e in self.entries.values() if e.via is None and e.kind == "file"]
+            etags |= self._copied(copies, self.place.hub.snapshots) if copies else {}
         due = {}
         for name, etag in etags.items():
             algorithm = _hub_records.algorithm_of(etag)
@@ -148,7 +148,11 @@ class _Look:
         for entry in copies:
             sized = by_size.get(entry.size, [])
             only = snapshots == 1 and len(sized) == same[entry.size] == 1 and role(entry.name) == "weights"
-            etag = by_inode.get((entry.dev, entry.ino)) or (sized[0] if only and len(sized[0]) == 64 else None)
+            try:
+                own = self.host.stat(entry.path)
+            except Trouble:
+                continue
+            etag = by_inode.get((own.dev, own.ino)) or (sized[0] if only and len(sized[0]) == 64 else None)
             if etag is not None:
                 found[entry.name] = etag
         return found
@@ -210,7 +214,7 @@ class _Look:
             self.sources.append(Source(kind="modelscope", due=due, whole=False))
 
     def _sums(self) -> None:
-        names = self.names if self.alone is None else {n for n in names_in(self.host, self.root)}
+        names = self.names if self.alone is None else names_in(self.host, self.root)
         found, told = _sums_look.in_folder(self.host, self.root, sorted(names), self.names)
         self.sources += [Source.of_sums(s, "sums") for s in found]
         self.lists += told
@@ -221,20 +225,20 @@ class _Look:
         repo = own.rpartition("/")[2]
         found = []
         for entry in self.entries.values():
-            if entry.link is None or entry.end is None:
+            if entry.via is None:
                 continue
-            first = entry.blob or entry.end
+            first = entry.via.blob or entry.via.end
             if f"{first}/".startswith((f"{own}/", f"{real}/")):
                 continue
-            if entry.blob is not None:
+            if entry.via.blob is not None:
                 # Absolute links of a cache that was copied or mounted elsewhere lead to the same repository there.
-                if self.place.hub is None or entry.blob.split("/")[-3] == repo:
+                if self.place.hub is None or entry.via.blob.split("/")[-3] == repo:
                     continue
                 kind = "other-repository"
             else:
                 kind = "outside"
             what = role(entry.name, self.parts)
-            found.append(Link(name=clean(entry.name), role=what, kind=kind, target=clean(entry.link)))
+            found.append(Link(name=clean(entry.name), role=what, kind=kind, target=clean(entry.via.link)))
         return found
 
     def _snapshots(self) -> Snapshots | None:

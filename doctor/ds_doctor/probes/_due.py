@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 import msgspec
@@ -59,7 +59,8 @@ def lay_beside(
     files: list[ModelFile] = []
     sizes: list[WrongSize] = []
     conflicts: list[Conflict] = []
-    for entry in sorted(entries.values(), key=lambda e: e.name):
+    for name in sorted(entries):
+        entry = entries[name]
         if entry.kind != "file":
             continue
         what = _role(entry.name, parts)
@@ -137,6 +138,8 @@ def _lost(
     parts: bool,
     is_there: Callable[[str], bool],
 ) -> list[Lost]:
+    if not sources:
+        return []
     there = {n for n, e in entries.items() if e.kind == "file"}
     found: dict[str, Lost] = {}
     rank = {"needed": 0, "wanted": 1, "left-out": 2}
@@ -165,7 +168,7 @@ def _is_outside(name: str) -> bool:
     return name.startswith("/") or ".." in name.split("/")
 
 
-def _weight(name: str, what: str, source: Source, there: set[str], folder: ModelFolder, linked: bool) -> str:
+def _weight(name: str, what: str, source: Source, there: Set[str], folder: ModelFolder, linked: bool) -> str:
     """How much a file is missed that a source lists."""
     if what == "other":
         return "left-out"
@@ -178,14 +181,19 @@ def _weight(name: str, what: str, source: Source, there: set[str], folder: Model
     return "wanted" if what == "config" and is_wanted(name, there) else "left-out"
 
 
-def _is_of_the_set(name: str, source: Source, there: set[str], folder: ModelFolder) -> bool:
+def _is_of_the_set(name: str, source: Source, there: Set[str], folder: ModelFolder) -> bool:
     """Whether a weight file belongs to those that the engine loads: the index's, the numbered ones of a set of which others are there, and those
     of the format that is there. A repository may hold the same weights in several formats, of which one is enough."""
     if folder.index is not None and folder.index.problem is None and name in folder.index.missing.first:
         return True
     have = [f.name for f in folder.weights if f.kind not in ("missing", "dangling")]
+    if not have:  # of a GGUF repository the engine is told which file to load, which may lie in a folder
+        have = [t for t in there if role(t) == "weights"]
     if not have:
-        return name in loaded([*there, *source.due], None, second_copy=False)
+        # Of several quantisations nobody takes all; and the weights of parts lie in folders, each of which may be left out.
+        if "/" in name or name.endswith(".gguf"):
+            return False
+        return name in loaded([n for n in (*there, *source.due) if "/" not in n], None, second_copy=False)
     mine = numbered_set(name)
     if mine is not None:
         return mine in {numbered_set(h) for h in have}

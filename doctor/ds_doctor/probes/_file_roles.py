@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from ._folder_names import is_tokenizer, is_weights
 
@@ -18,10 +18,10 @@ _NOT_READ = re.compile(
 # What changes how the engine answers or whether it starts when it is not there; the rest of a repository's small files
 # repeat these in older forms (vocab.json and merges.txt beside tokenizer.json).
 _WANTED = (
-    "config.json", "params.json", "generation_config.json", "tokenizer_config.json", "chat_template.jinja", "chat_template.json",
-    "preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json", "hf_quant_config.json",
-    "quantize_config.json", "modules.json", "1_Pooling/config.json",
+    "generation_config.json", "tokenizer_config.json", "preprocessor_config.json", "processor_config.json",
+    "video_preprocessor_config.json", "hf_quant_config.json", "modules.json", "1_Pooling/config.json",
 )  # fmt: skip
+_CONFIGURATIONS = ("config.json", "params.json")  # Transformers' and Mistral's own
 _VOCABULARIES = ("tokenizer.json", "tokenizer.model", "tekken.json", "tiktoken.model", "spiece.model", "vocab.txt")
 _IN_PARTS = (
     "model_index.json",
@@ -53,10 +53,12 @@ def role(name: str, parts: bool = False) -> str:
     return "other"
 
 
-def is_wanted(name: str, there: set[str]) -> bool:
+def is_wanted(name: str, there: Set[str]) -> bool:
     """Whether a configuration file that the repository has changes what the engine does by not being there."""
     if name in _VOCABULARIES:
         return not there & set(_VOCABULARIES)
+    if name in _CONFIGURATIONS:
+        return not there & set(_CONFIGURATIONS)
     if name.startswith("chat_template."):
         return not any(n.startswith("chat_template.") for n in there)
     return name in _WANTED

@@ -17,20 +17,29 @@ _OWN_FOLDERS = (".git", ".huggingface", "._____temp", "__pycache__", ".ipynb_che
 _OWN_FILES = (".msc", ".mdl", ".mv", "._msc", ".DS_Store")
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class Via(msgspec.Struct, frozen=True):
+    """A link: what is written in it, the path of the first blob of a hub cache that it passes, and where it ends."""
+
+    link: str
+    blob: str | None
+    end: str
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`name` relative to the folder and `path`, both as the system takes them. `kind`: file (also at the end of a link), dangling, folder-link, or
-    what it is instead (fifo, unreadable, denied ...). `size` in bytes. Of a link: `link` is what is written in it, `blob` the path of the
-    first blob of a hub cache that it passes, `end` where it ends."""
+    what it is instead (fifo, unreadable, denied ...). `size` in bytes. `via`: it is a link. `blob`: it is a blob itself, or a link to one."""
 
     name: str
     path: str
     kind: str
     size: int = 0
-    dev: int = 0
-    ino: int = 0
-    link: str | None = None
-    blob: str | None = None
-    end: str | None = None
+    via: Via | None = None
+
+    @property
+    def blob(self) -> str | None:
+        if self.via is not None:
+            return self.via.blob
+        return self.path if is_blob(self.path) else None
 
 
 class Walk(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,9 +85,7 @@ def walk(host: Host, root: str) -> Walk:
             elif seen.kind == "link":
                 entries.append(followed(host, prefix + name, path, real))
             else:
-                entries.append(
-                    Entry(name=prefix + name, path=path, kind=seen.kind, size=seen.size, dev=seen.dev, ino=seen.ino)
-                )
+                entries.append(Entry(name=prefix + name, path=path, kind=seen.kind, size=seen.size))
         todo += reversed(deeper)
     return Walk(entries=tuple(entries), unseen=unseen)
 
@@ -103,11 +110,11 @@ def followed(host: Host, name: str, path: str, folders: Folders) -> Entry:
     """The link at `path`: what stands at its end, and the blob of a hub cache that it passes."""
     blob = None
     here = path
-    link = None
+    link = ""
     try:
         for _ in range(HOPS):
             target = host.link(here)
-            link = target if link is None else link
+            link = link or target
             where = posixpath.join(posixpath.dirname(here), target)
             here = f"{folders.real(posixpath.dirname(where)).rstrip('/')}/{posixpath.basename(where)}"
             if blob is None and is_blob(here):
@@ -116,16 +123,15 @@ def followed(host: Host, name: str, path: str, folders: Folders) -> Entry:
                 break
     except Trouble:
         pass  # the end is not there, or may not be looked at: what stat says below
-    kind, size, dev, ino = "dangling", 0, 0, 0
+    kind, size = "dangling", 0
     try:
         end = host.stat(path)
-        kind, size, dev, ino = end.kind, end.size, end.dev, end.ino
-        kind = "folder-link" if kind == "directory" else kind
+        kind, size = "folder-link" if end.kind == "directory" else end.kind, end.size
     except Absent:
         pass
     except Trouble as t:
         kind = "denied" if t.kind == "denied" else "unreadable"
-    return Entry(name=name, path=path, kind=kind, size=size, dev=dev, ino=ino, link=link, blob=blob, end=here)
+    return Entry(name=name, path=path, kind=kind, size=size, via=Via(link, blob, here))
 
 
 def is_blob(path: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 import msgspec
 
@@ -37,15 +37,19 @@ def is_list(name: str) -> bool:
     return is_list_name(base) or bool(_OWN.match(base))
 
 
-def in_folder(host: Host, root: str, names: Iterable[str], there: set[str]) -> tuple[list[Sums], list[SumsFile]]:
+def in_folder(host: Host, root: str, names: Iterable[str], there: Set[str]) -> tuple[list[Sums], list[SumsFile]]:
     """The lists among the names; of each how it was understood."""
     found: list[Sums] = []
     told: list[SumsFile] = []
+    left = 2 * LIMIT
     for name in [n for n in names if is_list(n)][:LISTS]:
         folder, _, base = name.rpartition("/")
         where = f"{root}/{folder}".rstrip("/")
         problem, line = None, None
         try:
+            left -= host.stat(f"{root}/{name}").size
+            if left < 0:
+                break
             manifest = _parse(host, f"{root}/{name}", base, where, there, folder)
         except NotAManifest as e:
             if e.why == "unknown-algorithm":
@@ -59,12 +63,12 @@ def in_folder(host: Host, root: str, names: Iterable[str], there: set[str]) -> t
             continue
         if manifest.kind != "ds-doctor" and base.endswith(".json"):
             continue  # somebody else's manifest: what its entries are relative to, nobody knows
-        found.append(Sums(where=name, entries=aligned(manifest.entries, there, folder)))
+        found.append(Sums(where=name, entries=aligned(manifest.entries, there, folder, "" if folder else root)))
         told.append(_told(name, manifest))
     return found, told
 
 
-def given(host: Host, path: str, root: str, there: set[str]) -> tuple[Sums | None, SumsFile]:
+def given(host: Host, path: str, root: str, there: Set[str]) -> tuple[Sums | None, SumsFile]:
     """The list that the user gave."""
     path = path if path.startswith("/") else f"{host.real('.').rstrip('/')}/{path}"
     base = posixpath.basename(path)
@@ -76,7 +80,7 @@ def given(host: Host, path: str, root: str, there: set[str]) -> tuple[Sums | Non
         return None, SumsFile(name=clean(base), given=True, problem=t.reason.id)
     sums = Sums(
         where=clean(base),
-        entries=aligned(manifest.entries, there, ""),
+        entries=aligned(manifest.entries, there, "", root),
         repo=manifest.repo,
         revision=manifest.revision,
         explicit=manifest.kind not in ("hub", "modelscope"),
@@ -84,7 +88,7 @@ def given(host: Host, path: str, root: str, there: set[str]) -> tuple[Sums | Non
     return sums, msgspec.structs.replace(_told(base, manifest), given=True)
 
 
-def _parse(host: Host, path: str, name: str, root: str, there: set[str], folder: str) -> Manifest:
+def _parse(host: Host, path: str, name: str, root: str, there: Set[str], folder: str) -> Manifest:
     data = host.read(path, limit=LIMIT)
     manifest = parse(data, name, [r for r in {root, host.real(root)} if r])
     if not manifest.entries and manifest.problem_count:
@@ -107,17 +111,21 @@ def _told(name: str, manifest: Manifest) -> SumsFile:
     )
 
 
-def aligned(entries: Iterable[Entry], there: set[str], folder: str) -> dict[str, Entry]:
-    """The entries by names in the model's folder. A list made a folder higher (`sha256sum model/*`) has the folder's name in front of
-    each: it is left off where none of the names is here otherwise."""
+def aligned(entries: Iterable[Entry], there: Set[str], folder: str, root: str = "") -> dict[str, Entry]:
+    """The entries by names in the model's folder `root`. A list made higher up (`sha256sum */*`) has folders' names in front of each: where none
+    of its names is here otherwise, those below the folder's own name are taken, or what all have in common is left off."""
     every = list(entries)
     prefix = f"{folder}/" if folder else ""
     if not any(prefix + e.name in there for e in every):
+        parts = [p for p in root.split("/") if p]
+        for up in range(1, len(parts) + 1):
+            above = "/".join(parts[-up:]) + "/"
+            if any(e.name.startswith(above) and e.name[len(above) :] in there for e in every):
+                return {e.name[len(above) :]: e for e in every if e.name.startswith(above)}
         folders = [posixpath.dirname(e.name) for e in every if not e.name.startswith("/")]
-        common = posixpath.commonpath(folders) if folders else ""
-        parts = common.split("/") if common else []
-        for cut in range(1, len(parts) + 1):
-            off = len("/".join(parts[:cut])) + 1
+        common = posixpath.commonpath(folders).split("/") if folders else []
+        for cut in range(1, len(common) + 1):
+            off = len("/".join(common[:cut])) + 1
             if any(prefix + e.name[off:] in there for e in every):
                 return {prefix + e.name[off:]: e for e in every}
     return {prefix + e.name: e for e in every}

@@ -24,7 +24,7 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     where: str
 
 
-class ModelFile(msgspec.Struct, frozen=True, kw_only=True):
+class ModelFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One regular file of the model. `name`: relative to the model's folder, as it can be shown; `path`: as the system takes it (not for JSON);
     `role`: weights, config (the engine reads it: configuration, tokenizer, template), code (*.py), other. `size` in bytes as it is, `size_due` as a source says."""
 
