@@ -15,6 +15,19 @@ class Unwritten(Exception):
     """Standard output does not take what it is given: one line for standard error, and never exit status 0."""
 
 
+# Options of `verify` that need no parser.
+_PLAIN = {
+    "--quick": "quick",
+    "--no-cache": "no_cache",
+    "--warm": "warm",
+    "--strict": "strict",
+    "-q": "quiet",
+    "--quiet": "quiet",
+    "-v": "verbose",
+    "--verbose": "verbose",
+}
+
+
 def main(argv: list[str] | None = None) -> None:
     """The console script. Wrong usage is one line on standard error and exit status 2; so is, with 3, a fault of our own."""
     words = sys.argv[1:] if argv is None else argv
@@ -62,6 +75,10 @@ def _run(words: list[str]) -> object:
         from .explaining import Request, explain
 
         return explain(Request(text=tuple(w for w in words[1:] if w != "--no-here"), here="--no-here" not in words))
+    if words[:1] == ["verify"] and len(words) > 1 and not words[1].startswith("-") and set(words[2:]) <= _PLAIN.keys():
+        from .verifying import Request, verify
+
+        return verify(Request(path=words[1], **{_PLAIN[w]: True for w in words[2:]}))
     from .commands import parse
 
     return parse(words)
