@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from typing import Any
 
 
 class Usage(Exception):
@@ -76,9 +77,10 @@ def _run(words: list[str]) -> object:
 
         return explain(Request(text=tuple(w for w in words[1:] if w != "--no-here"), here="--no-here" not in words))
     if words[:1] == ["verify"] and len(words) > 1 and not words[1].startswith("-") and set(words[2:]) <= _PLAIN.keys():
-        from .verifying import Request, verify
+        from . import verifying
 
-        return verify(Request(path=words[1], **{_PLAIN[w]: True for w in words[2:]}))
+        switches: dict[str, Any] = {_PLAIN[w]: True for w in words[2:]}
+        return verifying.verify(verifying.Request(path=words[1], **switches))
     from .commands import parse
 
     return parse(words)
