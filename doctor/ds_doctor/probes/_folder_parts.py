@@ -10,7 +10,7 @@ import msgspec
 
 from ..api import Host
 from . import _index_look, _shard_index
-from ._folder_names import copies, is_weights, loaded, may_be_folder, numbered, numbering
+from ._folder_names import copies, is_second_copy, is_weights, loaded, may_be_folder, numbered, numbering
 from ._index_look import Read
 from ._model_place import is_there, names_in
 from ._shard_index import names_of
@@ -122,7 +122,7 @@ def doubles(weights: list[str], decided: set[str], seen: dict[str, Seen]) -> lis
     each with the file or numbered set that has them. (In other types they are the same model in another precision.)"""
     sets: dict[str, list[str]] = {}
     for name in weights:
-        if name in seen and seen[name].kinds and name not in decided:
+        if name in seen and seen[name].kinds and name not in decided and not is_second_copy(name):
             key = numbered(name)
             sets.setdefault(name if key is None else f"{key[0]}-*-of-{key[2]}.{key[1]}", []).append(name)
     if len(sets) < 2:
