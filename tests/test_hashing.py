@@ -156,6 +156,16 @@ def test_the_buffers_of_any_number_of_threads_fit_the_memory(count: int) -> None
     assert all(len(share.slots) >= 2 and share.step <= len(share.whole) for share in shares)
 
 
+def test_a_child_that_is_started_meanwhile_has_no_part_in_the_buffers() -> None:
+    def not_for_children() -> int:
+        return Path("/proc/self/smaps").read_text().count(" dc")
+
+    before = not_for_children()
+    share = buffers.shares(2)
+    assert not_for_children() == before + 1
+    del share
+
+
 def test_an_algorithm_that_nobody_knows_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="crc7"):
         hash_files([job(written(tmp_path / "a", b"x"), "crc7")])

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pickle
+import shlex
 import shutil
 import time
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from ds_doctor.model import Absent, Outcome, Reason, Result
 from ds_doctor.probes import _checksum_look
 from ds_doctor.probes.checksums import Checksums, ModelFile, Vouching
 from ds_doctor.probes.model_folder import ModelFolder, model_folder
+from ds_doctor_checks._repair import repair
 from support import doctor, module_checks
 
 COMMIT, OTHER = build.COMMIT, "f" * 40
@@ -693,3 +695,37 @@ def test_of_a_pipeline_and_of_several_quantisations_any_part_may_be_left_out(tmp
     names = ["m.Q4_K_M.gguf", "m.Q8_0.gguf"]
     given.write_text(json.dumps([{"type": "file", "path": n, "size": 2, "oid": "0" * 40} for n in names]))
     assert faults(empty, given) == {"left-out": [str(empty)]}
+
+
+def test_a_cache_of_which_parts_are_links_to_another_disk_is_whole(tmp_path: Path) -> None:
+    repo = hub(tmp_path / "hub", tree=False)
+    os.replace(repo / "blobs", tmp_path / "big")
+    (repo / "blobs").symlink_to(tmp_path / "big")
+    assert faults(repo) == {} and all(right(look(repo)[1]).values())
+    os.replace(repo, tmp_path / "llama")
+    repo.symlink_to(tmp_path / "llama")
+    assert faults(repo) == {} and all(right(look(repo)[1]).values())
+    (repo / "blobs").unlink()
+    os.replace(tmp_path / "big", repo / "blobs")
+    for model in (repo, snapshot_of(repo), snapshot_of(repo) / LOST, tmp_path / "hub"):
+        _, vouching = look(model)
+        assert all(right(vouching).values()) and vouching.repo == "org/name", model
+        assert faults(model) == {}
+    # Without the repository's name nothing says that these are blobs but where the links lead.
+    assert faults(tmp_path / "llama/snapshots" / COMMIT) == {
+        "link-outside": sorted(p.name for p in snapshot_of(repo).iterdir())
+    }
+
+
+@pytest.mark.parametrize("name", ["-rf.safetensors", "a\nb.safetensors", "\ufffd.safetensors", "a\x1b[31m.safetensors"])
+def test_no_command_is_given_for_a_name_that_cannot_stand_in_one(tmp_path: Path, name: str) -> None:
+    host, vouching = look(hub(tmp_path))
+    assert repair(model_folder(host), name, fact_of(vouching)) == ()
+
+
+def test_a_name_is_one_word_of_the_command_whatever_it_is(tmp_path: Path) -> None:
+    host, vouching = look(modelscope(tmp_path / "m"))
+    command = repair(model_folder(host), "&& rm -rf $HOME'", fact_of(vouching))
+    words = shlex.split(str(command))
+    assert words[:4] == ["rm", "-f", f"{tmp_path}/m/&& rm -rf $HOME'", "&&"]
+    assert words[4:9] == ["modelscope", "download", "--model", "Qwen/Qwen3.5-0.8B", "&& rm -rf $HOME'"]

@@ -11,7 +11,7 @@ from ds_doctor.probes.model_folder import ModelFolder
 from ._weights import quoted_path
 
 _COMMIT = re.compile(r"[0-9a-f]{40}\Z")
-# A name or path that could not be shown as it is, or was cut: no command is better than a wrong one.
+# In a name or path that could not be shown as it is, or was cut: no command is better than a wrong one.
 _UNSAYABLE = ("\N{REPLACEMENT CHARACTER}", "…")
 # huggingface_hub does not write down which repository a folder was filled from.
 _REPOSITORY = "ORG/NAME"
@@ -23,12 +23,19 @@ def repair(model: ModelFolder, file: str, sums: Checksums | None = None, astray:
     Tried with huggingface_hub 0.23.0, 0.34.4 and 2.4.0: a damaged blob is fetched again with --force-download only, and what stands in a snapshot
     in the place of the link to it, a file or another link, is left as it is. ModelScope up to 1.37 takes a file that is there for the right one.
     """
-    words = _words(model, file, sums)
-    if words and model.hub is not None and (astray or (sums is not None and sums.copied)):
-        words = ["rm", "-f", f"{model.path}/{file}", "&&", *words]
-    if not words or any(u in w for w in words for u in _UNSAYABLE):
+    fetch = _words(model, file, sums)
+    remove: list[str] = []
+    if model.hub is not None and (astray or (sums is not None and sums.copied)):
+        remove = ["rm", "-f", f"{model.path}/{file}"]
+    elif model.hub is None and sums is not None and sums.layout == "modelscope":
+        remove = ["rm", "-f", f"{sums.root}/{file}"]
+    if not fetch or file.startswith("-") or not _can_be_said(remove + fetch):
         return ()
-    return shlex.join(words).replace(" '&&' ", " && ")
+    return " && ".join(shlex.join(words) for words in (remove, fetch) if words)
+
+
+def _can_be_said(words: list[str]) -> bool:
+    return all(w.isprintable() and not any(u in w for u in _UNSAYABLE) for w in words)
 
 
 def anew(model: ModelFolder, file: str, sums: Checksums | None) -> dict[str, str | tuple[()]]:
@@ -53,7 +60,7 @@ def resumed(model: ModelFolder, sums: Checksums | None) -> dict[str, str | tuple
         words = ["modelscope", "download", "--model", sums.repo, "--local_dir", sums.root]
     elif sums is not None and sums.revision is not None and _COMMIT.match(sums.revision) and sums.layout == "local-dir":
         words = ["hf", "download", sums.repo or _REPOSITORY, "--revision", sums.revision, "--local-dir", sums.root]
-    if not words or any(u in w for w in words for u in _UNSAYABLE):
+    if not words or not _can_be_said(words):
         return {"repair": (), "again": "ORG/NAME"}
     return {"repair": shlex.join(words), "again": ()}
 
@@ -66,9 +73,8 @@ def _words(model: ModelFolder, file: str, sums: Checksums | None) -> list[str]:
         return []
     root = sums.root
     if sums.layout == "modelscope" and sums.repo is not None:
-        words = ["rm", "-f", f"{root}/{file}", "&&", "modelscope", "download", "--model", sums.repo, file]
         revision = [] if sums.revision in (None, "master") else ["--revision", str(sums.revision)]
-        return [*words, *revision, "--local_dir", root]
+        return ["modelscope", "download", "--model", sums.repo, file, *revision, "--local_dir", root]
     if sums.revision is None or not _COMMIT.match(sums.revision):
         return []
     if sums.repo is None and sums.layout != "local-dir":

@@ -40,6 +40,50 @@ _OF_PROCESSOR = frozenset(
         *("llava", "llava_next", "llava_onevision", "phi3_v", "whisper"),
     )
 )
+# Types that transformers has had itself since 4.57 or longer, though published configurations name code of their own as well:
+# quantised copies of those are often published without it, and load (transformers/models/auto/configuration_auto.py).
+_NATIVE = frozenset(
+    (
+        *(
+            "deepseek_v2",
+            "deepseek_v3",
+            "phi3",
+            "phimoe",
+            "phi4_multimodal",
+            "qwen2",
+            "qwen2_moe",
+            "qwen3",
+            "qwen3_moe",
+        ),
+        *(
+            "llama",
+            "mistral",
+            "mixtral",
+            "minimax",
+            "glm",
+            "glm4",
+            "glm4_moe",
+            "gpt_oss",
+            "exaone4",
+            "ernie4_5",
+            "ernie4_5_moe",
+        ),
+        *(
+            "falcon",
+            "mpt",
+            "bloom",
+            "starcoder2",
+            "stablelm",
+            "olmo2",
+            "cohere",
+            "dbrx",
+            "jamba",
+            "nemotron",
+            "granite",
+        ),
+        *("hunyuan_v1_dense", "hunyuan_v1_moe", "seed_oss", "apertus", "smollm3", "bert", "roberta", "xlm-roberta"),
+    )
+)
 # A name that promises a chat model. Many chat models have other names; nobody can tell those from base models.
 _CHAT = re.compile(r"(?:\b|_)(instruct|chat|it)(?:\b|_)", re.IGNORECASE)
 _GENERATES = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
@@ -53,6 +97,11 @@ def lacks_template(parts: ModelParts, config: ModelConfig) -> bool:
     if _kind(config) in of_engine or not _CHAT.search(parts.name):
         return False
     return any(a.endswith(_GENERATES) for a in _architectures(config))
+
+
+def is_native(config: ModelConfig) -> bool:
+    """Whether the configuration's type is known without code of the model's own."""
+    return _kind(config) in _NATIVE
 
 
 def lacks_processor(parts: ModelParts, config: ModelConfig) -> str | None:

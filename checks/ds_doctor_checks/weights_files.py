@@ -104,12 +104,11 @@ def what_the_model_type_needs_is_there(model: ModelFolder, parts: ModelParts, co
     if model.pipeline or only_gguf(model):
         raise NotApplicable("weights-carries-its-own", path=model.path or model.given)
     path = model.path or model.given
-    if model.tokenizer_elsewhere or parts.tokenizer_class is None:
-        yield not_applicable(
-            "weights-vocabulary-missing",
-            "tokenizer-elsewhere" if model.tokenizer_elsewhere else "weights-no-tokenizer-settings",
-        )
-    elif not parts.vocabulary and parts.tokenizer_class not in needs.WITHOUT_VOCABULARY:
+    if model.tokenizer_elsewhere:
+        yield not_applicable("weights-vocabulary-missing", "tokenizer-elsewhere")
+    elif parts.tokenizer_class is None:
+        yield not_applicable("weights-vocabulary-missing", "weights-no-tokenizer-settings")
+    elif not parts.vocabulary and not parts.own_tokenizer and parts.tokenizer_class not in needs.WITHOUT_VOCABULARY:
         yield found("weights-vocabulary-missing", on=path, path=path, kind=parts.tokenizer_class or "?")
     if parts.merges_missing and parts.tokenizer_class in needs.OF_MERGES:
         yield found("weights-merges-missing", on="merges.txt", path=path, kind=parts.tokenizer_class)
@@ -125,18 +124,23 @@ def what_the_model_type_needs_is_there(model: ModelFolder, parts: ModelParts, co
 
 
 @check("weights-code-missing", "weights-model-code-missing")
-def the_code_that_the_configuration_names_is_there(model: ModelFolder, parts: ModelParts) -> Findings:
+def the_code_that_the_configuration_names_is_there(
+    model: ModelFolder, parts: ModelParts, config: ModelConfig | None
+) -> Findings:
+    from ._weights_parts import is_native
+
     listed(model)
     if model.layout == "file":
         raise NotApplicable("model-is-one-file", path=model.path or model.given)
-    for rule, names in (
-        ("weights-code-missing", parts.code_missing),
-        ("weights-model-code-missing", parts.model_code_missing),
+    native = config is not None and is_native(config)
+    for rule, lost in (
+        ("weights-code-missing", [parts.code_missing] + [parts.config_code_missing] * (not native)),
+        ("weights-model-code-missing", [parts.config_code_missing] * native + [parts.model_code_missing]),
     ):
-        if names.count:
-            yield found(
-                rule, on=names.first[0], count=names.count, names=shown(names.first, names.count), path=model.path
-            )
+        count = sum(n.count for n in lost)
+        first = tuple(n for names in lost for n in names.first)
+        if count:
+            yield found(rule, on=first[0], count=count, names=shown(first[:5], count), path=model.path)
 
 
 @check("weights-not-as-published", "weights-other-than-published")

@@ -137,7 +137,7 @@ def _only_files(path: str, s: os.stat_result) -> None:
 
 
 def _refusal(e: OSError, path: str) -> Trouble:
-    if e.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO):
+    if e.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.ENAMETOOLONG):
         return Absent("file-missing", path=path)
     if e.errno in (errno.EACCES, errno.EPERM):
         return Denied("file-denied", path=path)

@@ -14,11 +14,14 @@ from .digests import Digests
 from .readers import Ahead
 from .structs import Done, Identity, Job
 
-# Denied for good; a file system that is full of errors says EIO.
 DENIED = (errno.EACCES, errno.EPERM)
 MISSING = (errno.ENOENT, errno.ENOTDIR)
 FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # a FIFO in the place of a file must not hold us up
 TOLD = 2 << 20  # bytes between two words about the progress
+
+
+class NotAFile(Exception):
+    """A folder, a FIFO, a device, a socket."""
 
 
 class Stopped(Exception):
@@ -88,10 +91,6 @@ def _problem(error: OSError, opened: bool = True) -> str:
 
 def _words(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno else str(error)
-
-
-class NotAFile(Exception):
-    """A folder, a FIFO, a device, a socket."""
 
 
 class Reading:

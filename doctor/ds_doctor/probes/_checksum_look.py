@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections import Counter
 from collections.abc import Iterable
 
@@ -27,17 +28,18 @@ def look_at(host: Host) -> Vouching:
         return Vouching(root=place.path or "", layout="hub-cache", repo=place.hub.repo)
     if place.path is None or folder.layout not in ("folder", "file"):
         return Vouching(root=place.path or "", layout="plain")
+    blobs = None if place.repo_folder is None else f"{place.repo_folder}/blobs"
     if folder.layout == "file":
         root, _, alone = place.path.rpartition("/")
-        found = _alone(host, place.path, alone)
+        found = _alone(host, place.path, alone, blobs)
     else:
         root, alone = place.path, None
-        found = _folder_walk.walk(host, root)
+        found = _folder_walk.walk(host, root, blobs)
     return _Look(host, place, root, found, alone, looked).vouching()
 
 
-def _alone(host: Host, path: str, name: str) -> _folder_walk.Walk:
-    folders = _folder_walk.Folders(host)
+def _alone(host: Host, path: str, name: str, blobs: str | None) -> _folder_walk.Walk:
+    folders = _folder_walk.Folders(host, blobs)
     try:
         s = host.lstat(path)
     except Trouble:
@@ -223,12 +225,13 @@ class _Look:
         real = _folder_walk.Folders(self.host).real(self.root)
         own = real if self.place.repo_folder is None else _folder_walk.Folders(self.host).real(self.place.repo_folder)
         repo = own.rpartition("/")[2]
+        blobs = _folder_walk.Folders(self.host).real(own + "/blobs")
         found = []
         for entry in self.entries.values():
             if entry.via is None:
                 continue
             first = entry.via.blob or entry.via.end
-            if f"{first}/".startswith((f"{own}/", f"{real}/")):
+            if f"{first}/".startswith((f"{own}/", f"{real}/")) or posixpath.dirname(first) == blobs:
                 continue
             if entry.via.blob is not None:
                 # Absolute links of a cache that was copied or mounted elsewhere lead to the same repository there.

@@ -277,8 +277,8 @@ def _tail(host: Host, path: str, size: int) -> bytes:
 
 
 def _is_closed(text: bytes) -> bool:
-    """Whether the end of a JSON text can be that of an object."""
-    return text.rstrip(b" \t\r\n").endswith(b"}")
+    """Whether the end of a JSON text can be that of an object, or of the list that some libraries write as a vocabulary."""
+    return text.rstrip(b" \t\r\n").endswith((b"}", b"]"))
 
 
 def _leftovers(host: Host, place: Place, path: str, names: list[str]) -> Names:

@@ -49,11 +49,11 @@ class Walk(msgspec.Struct, frozen=True, kw_only=True):
     unseen: int = 0
 
 
-def walk(host: Host, root: str) -> Walk:
-    """Everything below `root` but bookkeeping."""
+def walk(host: Host, root: str, blobs: str | None = None) -> Walk:
+    """Everything below `root` but bookkeeping. `blobs`: the folder of the repository's blobs, where it is in the hub cache."""
     entries: list[Entry] = []
     unseen = 0
-    real = Folders(host)
+    real = Folders(host, blobs)
     todo = [("", 0)]
     while todo:
         prefix, depth = todo.pop()
@@ -91,11 +91,13 @@ def walk(host: Host, root: str) -> Walk:
 
 
 class Folders:
-    """The real paths of folders, each asked for once: a snapshot's links all lead to one."""
+    """The real paths of folders, each asked for once: a snapshot's links all lead to one. `blobs` as of walk."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, blobs: str | None = None) -> None:
         self._host = host
         self._known: dict[str, str] = {}
+        # The repository's folder, or that of its blobs, may be a link to another disk, where it has another name.
+        self.blobs = () if blobs is None else (f"{self.real(posixpath.dirname(blobs))}/blobs", self.real(blobs))
 
     def real(self, folder: str) -> str:
         if folder not in self._known:
@@ -115,10 +117,12 @@ def followed(host: Host, name: str, path: str, folders: Folders) -> Entry:
         for _ in range(HOPS):
             target = host.link(here)
             link = link or target
-            where = posixpath.join(posixpath.dirname(here), target)
+            where = posixpath.join(folders.real(posixpath.dirname(here)), target)
+            written = posixpath.normpath(where)
             here = f"{folders.real(posixpath.dirname(where)).rstrip('/')}/{posixpath.basename(where)}"
-            if blob is None and is_blob(here):
-                blob = here
+            for passed in (written, here):
+                if blob is None and (posixpath.dirname(passed) in folders.blobs or is_blob(passed)):
+                    blob = passed
             if host.lstat(here).kind != "link":
                 break
     except Trouble:

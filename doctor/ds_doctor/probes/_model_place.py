@@ -131,13 +131,17 @@ def _local(host: Host, given: str, source: str, path: str, launch: Launch) -> Pl
 
 
 def _meant(host: Host, path: str) -> str:
-    """The path, without `.` and `..`; of a link to a folder where it leads: people link a snapshot to a shorter name."""
+    """The path, without `.` and `..`; of a link to a folder that has not the name of a cache's folder, where it leads: people link a
+    snapshot to a shorter name, and a repository's folder to another disk."""
+    parts = path.split("/")
+    plain = "/".join(p for i, p in enumerate(parts) if p != "." and (p or not i)) or "/"
+    named = "/models--" in plain and "/.." not in plain
     try:
-        if (host.lstat(path).kind == "link" and host.stat(path).kind == "directory") or ".." in path.split("/"):
+        if ".." in parts or (not named and host.lstat(path).kind == "link" and host.stat(path).kind == "directory"):
             return host.real(path)
     except Trouble:
-        return path
-    return "/".join(p for i, p in enumerate(path.split("/")) if p != "." and (p or not i)) or "/"
+        pass
+    return plain
 
 
 def _is_folder(host: Host, path: str) -> bool:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
-# One line of a tiktoken vocabulary: the token in base64, a space, its rank.
-_TIKTOKEN = re.compile(rb"[A-Za-z0-9+/]+={0,2} \d+\r?\Z")
+# One line of a tiktoken vocabulary: the token in base64, a space, its rank. Whisper's ends with an empty token, `= 50256`.
+_TIKTOKEN = re.compile(
+    rb"(?:(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})|=) \d+\r?\Z"
+)
+_PIECES = 1_000_000  # fields that are walked; the largest vocabularies have 260,000
 _JINJA = re.compile(r"\{%[-+]?|\{\{[-+]?|\{#")
 _RAW = re.compile(r"\{%[-+]?\s*endraw\s*[-+]?%\}")
 _STRING = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""", re.DOTALL)
@@ -16,7 +19,7 @@ _BLOCKS = frozenset(
 )
 
 
-def sentencepiece_problem(data: bytes) -> str | None:
+def sentencepiece_problem(data: bytes | bytearray) -> str | None:
     """`cut` when a SentencePiece model ends within a field; None when it is whole, or is none.
 
     The file is a protocol buffer (sentencepiece_model.proto): a field for each piece, then those of trainer and normaliser.
@@ -38,10 +41,12 @@ def sentencepiece_problem(data: bytes) -> str | None:
             # No other kind of field stands at the top of such a file: this is something else.
             return None if fields < 100 else "cut"
         fields += 1
+        if fields > _PIECES:
+            return None
     return "cut" if at > end else None
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _varint(data: bytes | bytearray, at: int) -> tuple[int, int]:
     value = shift = 0
     while at < len(data):
         byte = data[at]
@@ -50,6 +55,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
+        if shift >= 70:  # no number has more bytes
+            break
     return value, len(data) + 1
 
 
@@ -59,10 +66,10 @@ def is_tiktoken(head: bytes) -> bool:
     return bool(newline) and bool(_TIKTOKEN.match(first))
 
 
-def tiktoken_problem(data: bytes) -> str | None:
+def tiktoken_problem(data: bytes | bytearray) -> str | None:
     """`cut` when the last line of a tiktoken vocabulary is half a line, or its rank is half a number."""
     lines = data[-4096:].rstrip(b"\r\n").split(b"\n")
-    if not _TIKTOKEN.match(lines[-1]) or len(lines[-1].split(b" ")[0]) % 4:
+    if not _TIKTOKEN.match(lines[-1]):
         return "cut"
     if data.endswith(b"\n") or len(lines) < 3 or not _TIKTOKEN.match(lines[-2]):
         return None
@@ -70,7 +77,7 @@ def tiktoken_problem(data: bytes) -> str | None:
     return "cut" if last < before else None
 
 
-def merges_problem(data: bytes) -> str | None:
+def merges_problem(data: bytes | bytearray) -> str | None:
     """`cut` when the last line of a merges.txt is no pair."""
     last = data[-4096:].rstrip(b"\r\n").rpartition(b"\n")[2]
     return None if not last or last.startswith(b"#") or b" " in last.strip(b" ") else "cut"

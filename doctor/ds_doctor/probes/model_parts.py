@@ -28,11 +28,12 @@ class ModelParts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`files` were looked at, `parts` are those of them that are not what they should be.
 
     `vocabulary`: a file of it, or code of a tokenizer, is there; `tokenizer_class` as tokenizer_config.json names it (None:
-    there is no such file), `merges_missing`: vocab.json is the only vocabulary and merges.txt is not there. `template`: a
+    there is no such file), `own_tokenizer`: its code is the model's own, or a vocabulary may be there under a name of its own;
+    `merges_missing`: vocab.json is the only vocabulary and merges.txt is not there. `template`: a
     chat template is there, as a file or in the configuration. `processor`: preprocessor_config.json or
-    processor_config.json is there, in any state. `code_missing`: python files that the configurations name for themselves, the
-    tokenizer or the processor and that are not there, `model_code_missing` for the model; both also by import from such
-    a file. `name`: what the model is called, as far as its folder or repository tells."""
+    processor_config.json is there, in any state. `code_missing`: python files that the configurations name for tokenizer or
+    processor and that are not there, `config_code_missing` those for the configuration itself, `model_code_missing` those for
+    the model; also by import from such a file. `name`: what the model is called, as far as its folder or repository tells."""
 
     of_command: ClassVar[bool] = True
 
@@ -41,11 +42,13 @@ class ModelParts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parts: tuple[Part, ...] = ()
     vocabulary: bool = False
     tokenizer_class: str | None = None
+    own_tokenizer: bool = False
     merges_missing: bool = False
     template: bool = False
     mistral: bool = False
     processor: bool = False
     code_missing: Names = Names()
+    config_code_missing: Names = Names()
     model_code_missing: Names = Names()
 
 
