@@ -20,6 +20,13 @@ LEFTOVER = re.compile(r".*\.(incomplete|part|partial|aria2|tmp|crdownload|downlo
 _SECOND_COPY = re.compile(r"consolidated.*\.safetensors\Z", re.DOTALL)
 # SGLang also loads this one where an index does not name it (sglang/srt/model_loader/weight_utils.py).
 _BESIDE_INDEX = "mtp.safetensors"
+_SETTINGS = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer_config.json",
+    "params.json",
+    "preprocessor_config.json",
+)
 _NOT_THE_MODEL = re.compile(r"(adapter_model|optimizer|scheduler|training_args|rng_state).*\Z", re.DOTALL)
 ADAPTERS = (
     "adapter_model.safetensors",
@@ -41,6 +48,11 @@ def is_weights(name: str) -> bool:
     ):  # the engines' patterns leave hidden files out, as a Mac's `._x`
         return False
     return name.endswith((".safetensors", ".gguf")) or bool(_PYTORCH.match(name))
+
+
+def is_model_file(name: str) -> bool:
+    """Whether a file of this name belongs to a model, and to nothing else."""
+    return is_weights(name) or is_tokenizer(name) or name.endswith(".index.json") or name in _SETTINGS
 
 
 def numbered(name: str) -> tuple[str, str, int] | None:

@@ -10,7 +10,7 @@ import msgspec
 
 from ..api import Host, Malformed, Trouble
 from . import _folder_look, _gguf, _safetensors
-from ._weight_file import PARSED, clean
+from ._weight_file import PARSED, SAID, clean
 from .model_folder import WeightFile
 from .zero_runs import ZeroRun, ZeroRuns
 
@@ -188,7 +188,7 @@ def _matrices(host: Host, path: str, file: WeightFile) -> list[Matrix]:
 def matrices_of(places: Sequence[_safetensors.Place], data_begin: int) -> list[Matrix]:
     """Those of the tensors that are weight matrices, in the order of their bytes."""
     return [
-        Matrix(clean(p.name), data_begin + p.begin, data_begin + p.end, (p.end - p.begin) // prod(p.shape[:-1]))
+        Matrix(clean(p.name, SAID), data_begin + p.begin, data_begin + p.end, (p.end - p.begin) // prod(p.shape[:-1]))
         for p in places
         if is_matrix(p.name, p.dtype, p.shape) and p.end > p.begin
     ]
