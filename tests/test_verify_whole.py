@@ -108,6 +108,28 @@ def mistral() -> Repo:
     }
 
 
+def ministral() -> Repo:
+    """The same in one file each: vLLM takes the consolidated ones where there are any, Transformers the others."""
+    made = mistral()
+    return {n: d for n, d in made.items() if "-of-" not in n and n != repos.INDEX} | repos.weights(1)
+
+
+def mistral_alone() -> Repo:
+    """Published for vLLM alone: no configuration but params.json, no tokenizer but tekken.json."""
+    keep = ("consolidated.safetensors", "params.json", "tekken.json", "README.md", ".gitattributes")
+    return {n: d for n, d in mistral().items() if n in keep}
+
+
+def mistral_large() -> Repo:
+    """The consolidated weights in shards with an index of their own."""
+    weights = repos.weights(2)
+    index = json.loads(weights.pop(repos.INDEX))
+    index["weight_map"] = {k: v.replace("model-", "consolidated-") for k, v in index["weight_map"].items()}
+    made = {n.replace("model-", "consolidated-"): d for n, d in weights.items()}
+    rest = {n: d for n, d in mistral_alone().items() if n != "consolidated.safetensors"}
+    return rest | made | {"consolidated.safetensors.index.json": json.dumps(index).encode()}
+
+
 def llama() -> Repo:
     """Meta's own files in a folder of their own."""
     return repos.sharded() | {
@@ -431,7 +453,7 @@ PUBLISHED: dict[str, Callable[[], Repo]] = {
         gpt2, mistral, llama, own_code, code_elsewhere, base_model, template_files, tied, float_total, empty_metadata,
         sentence_piece, zero_biases, ends_in_zero, quantised, several_gguf, split_gguf_folder, sentence_transformer,
         vision, fp8, odd_names, training_left, adapter, legacy_torch, diffusers, sharded_state, odd_json, few_small,
-        clip_l14, gguf_with_more, many_lists,
+        clip_l14, gguf_with_more, many_lists, ministral, mistral_alone, mistral_large,
     )
 }  # fmt: skip
 
@@ -479,9 +501,8 @@ def test_a_snapshot_of_real_files_is_whole(shelf: Path, tmp_path: Path) -> None:
 
 
 def test_files_of_the_same_content_are_whole(tmp_path: Path) -> None:
-    """Links and hard links within the folder."""
+    """Hard links within the folder."""
     folder = build.lay(tmp_path / "m", repos.single())
-    (folder / "consolidated.safetensors").symlink_to("model.safetensors")
     os.link(folder / "config.json", folder / "config-copy.json")
     no_complaint(running.forked(["verify", str(folder), "--format", "json"], running.environment(tmp_path / "c")))
 

@@ -23,6 +23,8 @@ from support import doctor, module_checks
 
 RULES = {"weights-user-cannot-read", "weights-permissions-mixed"}
 
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become, or give files to, another user")
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
@@ -72,6 +74,7 @@ def test_a_file_for_its_owner_only_is_found(root: Path, user: str) -> None:
     assert status(root, "root") == "pass"
 
 
+@AS_ROOT
 def test_the_owner_is_judged_by_the_owner_s_bits_alone(root: Path) -> None:
     path = root / "models" / "m" / "config.json"
     os.chown(path, 1500, 1500)
@@ -80,6 +83,7 @@ def test_the_owner_is_judged_by_the_owner_s_bits_alone(root: Path) -> None:
     assert status(root, "olga") == "pass"
 
 
+@AS_ROOT
 def test_a_group_of_the_user_opens_a_file(root: Path) -> None:
     path = root / "models" / "m" / build.shard(1, 3)
     os.chown(path, 0, 1700)
@@ -197,7 +201,7 @@ def test_a_real_access_control_list_is_seen(root: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o604, 0o640, 0o200, 0o640, 0o044, 0o755, 0o000])
 @pytest.mark.parametrize(("uid", "gid"), [(1, 1), (1, 2), (3, 2), (3, 3)])
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+@AS_ROOT
 def test_the_kernel_agrees(tmp_path: Path, mode: int, uid: int, gid: int) -> None:
     path = tmp_path / "f"
     path.write_text("x")

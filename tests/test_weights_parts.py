@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import weights_builder as build
 from ds_doctor import engine
@@ -260,7 +262,8 @@ def test_every_cut_of_a_vocabulary_is_found_but_one_between_two_entries() -> Non
 
 
 def test_hostile_vocabularies_are_bounded() -> None:
-    assert sentencepiece_problem(b"\n" + b"\xff" * 1000) == "cut"
+    assert sentencepiece_problem(b"\n" + b"\xff" * 3_000_000) == "cut"
+    assert sentencepiece_problem(b"\n\0" * 3_000_000) is None
     assert sentencepiece_problem(b"\n\x02ab" * 200 + b"\x0b") == "cut"
     assert tiktoken_problem(b"") == "cut"
 
@@ -290,3 +293,15 @@ def test_a_command_cannot_serve_an_adapter_as_its_model(tmp_path: Path) -> None:
     put("adapter_model.safetensors", build.safetensors(["a.lora_A.weight"]))(folder)
     host = Host(Asked(command=("vllm", "serve", str(folder))), {"HOME": "/nonexistent"})
     assert not model_folder(host).weights
+
+
+@given(st.text(alphabet="{}%#-'\"\\ if endif raw endraw set=x\n", max_size=200))
+def test_any_template_is_read_to_its_end(text: str) -> None:
+    unclosed(text)
+
+
+@given(st.binary(max_size=300))
+def test_any_vocabulary_is_read_to_its_end(data: bytes) -> None:
+    sentencepiece_problem(b"\n" + data)
+    tiktoken_problem(data)
+    merges_problem(data)

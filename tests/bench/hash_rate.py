@@ -143,7 +143,7 @@ class Rate:
         self.peak_kib = max(self.peak_kib, usage.ru_maxrss)
 
     def forget(self) -> None:
-        self.rates, self.cpu_s = [], []
+        self.rates, self.cpu_s, self.peak_kib = [], [], 0
 
     def row(self) -> str:
         said = "" if self.status == 0 else f"   exit {self.status}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from typing import Any
 
 
 class Usage(Exception):
@@ -13,6 +14,19 @@ class Usage(Exception):
 
 class Unwritten(Exception):
     """Standard output does not take what it is given: one line for standard error, and never exit status 0."""
+
+
+# Options of `verify` that need no parser.
+_PLAIN = {
+    "--quick": "quick",
+    "--no-cache": "no_cache",
+    "--warm": "warm",
+    "--strict": "strict",
+    "-q": "quiet",
+    "--quiet": "quiet",
+    "-v": "verbose",
+    "--verbose": "verbose",
+}
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -62,6 +76,11 @@ def _run(words: list[str]) -> object:
         from .explaining import Request, explain
 
         return explain(Request(text=tuple(w for w in words[1:] if w != "--no-here"), here="--no-here" not in words))
+    if words[:1] == ["verify"] and len(words) > 1 and not words[1].startswith("-") and set(words[2:]) <= _PLAIN.keys():
+        from . import verifying
+
+        switches: dict[str, Any] = {_PLAIN[w]: True for w in words[2:]}
+        return verifying.verify(verifying.Request(path=words[1], **switches))
     from .commands import parse
 
     return parse(words)

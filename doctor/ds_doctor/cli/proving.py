@@ -64,25 +64,24 @@ def _due(state: FileProof, wish: Wish) -> tuple[str, ...]:
 def prove(host: Host, vouching: Vouching, wish: Wish, lang: Lang) -> tuple[list[FileProof], float]:
     """What is known of every file's content afterwards, and the seconds that it took. Stopped when a signal came in between."""
     states = list(recalled(host, vouching)) if wish.remember else [FileProof(file=f) for f in vouching.files]
-    jobs: dict[str, int] = {}
-    todo = []
+    of_path: dict[str, list[int]] = {}  # two names can lead to one path
+    due: dict[str, dict[str, None]] = {}
     for i, state in enumerate(states):
         algorithms = _due(state, wish)
-        if not algorithms:
-            if wish.warm and state.digests:  # known, and to be brought into memory all the same
-                algorithms = tuple(state.digests)[:1]
-            else:
-                continue
-        jobs[state.file.path] = i
-        todo.append(Job(path=state.file.path, algorithms=algorithms, size=state.file.size))
+        if not algorithms and wish.warm:  # known, and to be brought into memory all the same
+            algorithms = tuple(state.digests)[:1]
+        if algorithms:
+            of_path.setdefault(state.file.path, []).append(i)
+            due.setdefault(state.file.path, {}).update(dict.fromkeys(algorithms))
+    todo = [Job(path=p, algorithms=tuple(a), size=states[of_path[p][0]].file.size) for p, a in due.items()]
     if not todo:
         return states, 0.0
     memory = _Memory(host, vouching) if wish.remember else None
     begun = time.monotonic()
     with _Signals() as signals, _Progress(sum(j.size for j in todo), lang, wish.quiet) as progress:
         for done in hash_files(todo, threads=wish.threads, warm=wish.warm, progress=progress.add, stop=signals.stop):
-            i = jobs[done.job.path]
-            states[i] = _after(states[i], done)
+            for i in of_path[done.job.path]:
+                states[i] = _after(states[i], done)
             if memory is not None and is_remembered(vouching, states[i].file):
                 memory.add(states[i], done)
             progress.show()

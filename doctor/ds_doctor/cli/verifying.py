@@ -196,7 +196,26 @@ def _there(r: Request, host: Host, outcomes: dict[type, Outcome], words: Catalog
                 f"{r.path}：不存在，也不是 Hub 缓存（{cache}）中的模型",
             )
         )
+    several = _models_in(host, folder)
+    if several:
+        raise Usage(
+            t(
+                f"{r.path}: holds several models; give one of them: {', '.join(several)}",
+                f"{r.path}：其中有多个模型，请给出其中一个：{'、'.join(several)}",
+            )
+        )
     return folder
+
+
+def _models_in(host: Host, folder: ModelFolder) -> list[str]:
+    """The first models of a Hub cache that was given as a whole; none where the folder is a model or nothing of the kind."""
+    if folder.layout != "folder" or folder.weights or folder.path is None:
+        return []
+    try:
+        names = [n for n in host.names(folder.path) if n.startswith("models--")]
+    except Trouble:
+        return []
+    return [f"{folder.path}/{n}" for n in names[:5]] if len(names) > 1 else []
 
 
 def _vouching(host: Host) -> Vouching | None:

@@ -14,9 +14,8 @@ from typing import TypeVar
 import msgspec
 
 from ._gather import DIGITS, ENTRIES, Gathered, digest_of
-from .structs import Manifest, NotAManifest
+from .structs import SCHEMA, Manifest, NotAManifest
 
-SCHEMA = "ds-doctor.manifest/1"
 OBJECTS = 1_000_000  # `{` in the text; five times what the largest list of 200,000 files holds
 PARTS = 1_000_000  # commas, where each part of a text is kept apart
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from . import _json, _sums
 from .structs import Manifest, NotAManifest
 
 LIMIT = 32 << 20  # bytes; 200,000 lines of sha256sum take 20 MB, the hub's list of 96,000 files as much
@@ -25,6 +24,8 @@ def is_list_name(name: str) -> bool:
 def parse(data: bytes, name: str, roots: Iterable[str] = ()) -> Manifest:
     """What the list called `name` says. `roots`: absolute paths of its folder, under which absolute names are names of
     this folder. NotAManifest when it is none; raises nothing else."""
+    from . import _json, _sums  # most models have no list, and theirs are many patterns
+
     if len(data) > LIMIT:
         raise NotAManifest("too-large")
     name = name.rpartition("/")[2]

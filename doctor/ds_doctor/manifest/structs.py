@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+SCHEMA = "ds-doctor.manifest/1"  # of our own lists
 Algorithm = Literal["sha256", "git-sha1", "sha1", "md5", "sha512", "sha384", "sha224"]
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from ._gather import DIGITS
-from ._json import SCHEMA
-from .structs import Entry
+from .structs import SCHEMA, Entry
 
 
 def write(

@@ -21,7 +21,8 @@ from .model_parts import ModelParts, Part
 
 LIMIT = 36 << 20  # bytes of a vocabulary that is read whole; the largest published ones have about 34 MB
 AGAIN = 8 << 20  # bytes of JSON that Python's own, slower and larger, reader may be asked about, too
-SMALL = 8 << 20  # bytes of a template, a settings file or a file of code
+SMALL = 8 << 20  # bytes of a file of code
+TEMPLATE = 1 << 20  # bytes of a template; the longest published ones have about 30,000
 CODE = 40  # files of code that are followed
 _JSON = ("tokenizer.json", "vocab.json", "added_tokens.json", "tekken.json")
 _LISTS = ("vocab.json", "added_tokens.json")  # which some libraries write as a list
@@ -108,7 +109,7 @@ def _due(host: Host, path: str, names: list[str]) -> Iterator[tuple[str, str, st
 def _looked(host: Host, path: str, look: str) -> tuple[str | None, str | None]:
     """(problem, detail) of one file."""
     try:
-        data = _whole(host, path, SMALL if look == "jinja" else LIMIT)
+        data = _whole(host, path, TEMPLATE if look == "jinja" else LIMIT)
     except Absent:
         return "dangling", None
     except Denied:

@@ -6,7 +6,6 @@ values, and refuses a file with any other.
 
 from __future__ import annotations
 
-import pickletools
 from typing import Any
 
 LIMIT = 1 << 20  # bytes; the notes of 200 files have 20 kB
@@ -31,6 +30,8 @@ def read(data: bytes) -> Any:
 
 
 def _run(data: bytes) -> Any:
+    import pickletools  # brings all of pickle, which most models have no need of
+
     stack: list[Any] = []
     memo: dict[Any, Any] = {}
     for opcode, arg, _ in pickletools.genops(data[:LIMIT]):

@@ -8,6 +8,7 @@ import re
 _TIKTOKEN = re.compile(
     rb"(?:(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})|=) \d+\r?\Z"
 )
+_PIECES = 1_000_000  # fields that are walked; the largest vocabularies have 260,000
 _JINJA = re.compile(r"\{%[-+]?|\{\{[-+]?|\{#")
 _RAW = re.compile(r"\{%[-+]?\s*endraw\s*[-+]?%\}")
 _STRING = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""", re.DOTALL)
@@ -40,6 +41,8 @@ def sentencepiece_problem(data: bytes | bytearray) -> str | None:
             # No other kind of field stands at the top of such a file: this is something else.
             return None if fields < 100 else "cut"
         fields += 1
+        if fields > _PIECES:
+            return None
     return "cut" if at > end else None
 
 
@@ -52,6 +55,8 @@ def _varint(data: bytes | bytearray, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
+        if shift >= 70:  # no number has more bytes
+            break
     return value, len(data) + 1
 
 
