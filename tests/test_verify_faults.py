@@ -72,7 +72,7 @@ def test_changed_content_is_found_and_both_digests_are_told(
         assert file["expected"] == build.sha256(build.take(shelf, layout, tmp_path / "whole").real(name).read_bytes())
 
 
-@pytest.mark.parametrize(("layout", "fault"), pairs(STRUCTURE, "sharded", "gguf", "torch"))
+@pytest.mark.parametrize(("layout", "fault"), pairs(STRUCTURE, "sharded", "gguf split"))
 def test_the_quick_part_alone_finds_it_too(layout: build.Layout, fault: Fault, shelf: Path, tmp_path: Path) -> None:
     _, said, touched = befall(shelf, tmp_path, layout, fault, "--quick")
     check(said, fault, touched)

@@ -62,8 +62,16 @@ def verify(made: build.Made, env: dict[str, str]) -> running.Said:
     return running.program(["verify", made.target, "--format", "json", *made.args], env)
 
 
-CASES = [(layout, fault) for layout in ("hub", "local") for fault in DAMAGE | CONFIG]
-CASES += [("hub id", "half"), ("hub-by-file", "missing"), ("hub-shared", "flipped bit"), ("local-by-file", "half")]
+CASES = [
+    ("hub", f) for f in ("missing", "half", "flipped bit", "LFS pointer", "no config", "index cut", "config changed")
+]
+CASES += [("local", f) for f in ("missing", "reserved", "flipped bit", "HTML page", "config cut")]
+CASES += [
+    ("hub id", "one byte more"),
+    ("hub-by-file", "empty"),
+    ("hub-shared", "flipped bit"),
+    ("hub", "tokenizer cut"),
+]
 
 
 @pytest.mark.parametrize(("layout", "fault"), CASES)

@@ -97,7 +97,7 @@ def forked(
     argv: list[str],
     env: Mapping[str, str],
     before: Callable[[], None] | None = None,
-    timeout: float = 60,
+    timeout: float = 120,
     cwd: str | None = None,
 ) -> Said:
     """`ds-doctor ARGV` in a child that begins with everything imported; `before` runs in the child first."""
@@ -156,7 +156,7 @@ def _wait(pid: int, timeout: float) -> int:
         time.sleep(0.002)
 
 
-def program(argv: list[str], env: Mapping[str, str], timeout: float = 60, **more: Any) -> Said:
+def program(argv: list[str], env: Mapping[str, str], timeout: float = 120, **more: Any) -> Said:
     """The installed program."""
     began = time.monotonic()
     done = subprocess.run(

@@ -104,12 +104,14 @@ class Hub(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What config.json says of the model, as far as checks ask; None: it does not say."""
+    """What config.json says of the model, as far as checks ask; None: it does not say. `vocabulary`: it should have one
+    of its own, as a draft model (which uses its target's) and an encoder of pictures should not."""
 
     model_type: str | None = None
     architectures: tuple[str, ...] = ()
     tied: bool | None = None
     quantization: str | None = None
+    vocabulary: bool = True
 
 
 class ModelFolder(msgspec.Struct, frozen=True, kw_only=True):
