@@ -385,7 +385,8 @@ def _write_manifest(
         )
     done = write_out("--write-manifest", path, data, status)
     if done == status:
-        sys.stderr.write(f"ds-doctor: {word('manifest.written', lang, n=len(entries), path=path)}\n")
+        said = "manifest.written" if len(entries) == len(states) else "manifest.partly"
+        sys.stderr.write(f"ds-doctor: {word(said, lang, n=len(entries), files=len(states), path=path)}\n")
     return done
 
 
