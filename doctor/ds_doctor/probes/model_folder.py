@@ -14,7 +14,7 @@ from ..api import Absent, Host, probe
 
 
 class WeightFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`kind`: safetensors, gguf, pytorch, pytorch-legacy (a bare pickle, as torch wrote before 1.6); malformed (in its
+    """`kind`: safetensors, gguf, pytorch, pytorch-legacy (a bare pickle, as torch wrote before 1.6, whose end is not told); malformed (in its
     `format` safetensors, gguf or pytorch, with the `error` that its library gives, or a word like it, with its tensor and
     numbers; InvalidHeaderLength and NoCentralDirectory: the file ends before its description does); what it is instead (empty,
     lfs-pointer, html, xml, json, text, zeros, an archive, other), unrecognised (under a name that other programs use as well),
