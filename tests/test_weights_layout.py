@@ -235,7 +235,7 @@ def test_what_was_downloaded_and_is_gone_is_missed(tmp_path: Path) -> None:
     folder = local_dir(tmp_path / "m")
     (folder / "model.safetensors.index.json").unlink()
     (folder / LOST).unlink()
-    assert faults(folder) == {"file-missing": [LOST], "left-out": [str(folder)]}
+    assert faults(folder) == {"file-missing": [LOST], "config-left-out": ["model.safetensors.index.json"]}
 
 
 def test_another_format_of_the_same_weights_is_not_missed(tmp_path: Path) -> None:
@@ -511,7 +511,7 @@ def test_modelscopes_notes_are_read_in_every_protocol(tmp_path: Path, protocol: 
     assert faults(folder) == {}
     (folder / LOST).unlink()
     (folder / "model.safetensors.index.json").unlink()
-    assert faults(folder) == {"file-missing": [LOST], "left-out": [str(folder)]}
+    assert faults(folder) == {"file-missing": [LOST], "config-left-out": ["model.safetensors.index.json"]}
     finding = judge(*look(folder))["weights-file-missing"].findings[0]
     path = f"{folder}/{LOST}"
     assert finding.data["repair"] == (

@@ -11,6 +11,7 @@ import msgspec
 from ._file_roles import is_wanted, numbered_set, role
 from ._folder_names import loaded
 from ._folder_walk import Entry
+from ._index_look import is_index
 from ._sums_look import Sums, is_list
 from ._weight_file import clean
 from .checksums import Conflict, Expected, Lost, ModelFile, WrongSize
@@ -178,7 +179,9 @@ def _weight(name: str, what: str, source: Source, there: Set[str], folder: Model
         return "needed" if _is_of_the_set(name, source, there, folder) else "left-out"
     if source.explicit or linked:
         return "needed"
-    return "wanted" if what == "config" and is_wanted(name, there) else "left-out"
+    if what != "config" or (source.kind == "hub-tree" and is_index(name)):
+        return "left-out"  # `hf download --include "*.safetensors"` leaves the index out by choice
+    return "wanted" if is_wanted(name, there) else "left-out"
 
 
 def _is_of_the_set(name: str, source: Source, there: Set[str], folder: ModelFolder) -> bool:

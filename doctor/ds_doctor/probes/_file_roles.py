@@ -23,6 +23,7 @@ _WANTED = (
 )  # fmt: skip
 _CONFIGURATIONS = ("config.json", "params.json")  # Transformers' and Mistral's own
 _VOCABULARIES = ("tokenizer.json", "tokenizer.model", "tekken.json", "tiktoken.model", "spiece.model", "vocab.txt")
+_INDEX = "model.safetensors.index.json"
 _IN_PARTS = (
     "model_index.json",
     "modules.json",
@@ -61,6 +62,8 @@ def is_wanted(name: str, there: Set[str]) -> bool:
         return not there & set(_CONFIGURATIONS)
     if name.startswith("chat_template."):
         return not any(n.startswith("chat_template.") for n in there)
+    if name.endswith(_INDEX):
+        return any(n.endswith(".safetensors") and numbered_set(n) is not None for n in there)
     return name in _WANTED
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +26,8 @@ SMALL_LIMIT = 8 << 20  # bytes of a configuration file
 # Bytes of all headers that are parsed: 96,085 tensors in 48 files take about 10 MB; a folder of made-up headers would
 # take a minute and gigabytes of memory.
 HEADERS = 40 << 20
+# Speculative decoding's small models (vllm/config/speculative.py: EAGLE, Medusa, MLP speculators).
+_DRAFT = re.compile(r"eagle|medusa|mlp_?speculator", re.IGNORECASE)
 _SMALL = (
     "config.json",
     "params.json",
@@ -83,7 +86,7 @@ def parse_config(text: bytes) -> Config:
     return _config(as_object(text))
 
 
-def _config(raw: dict[str, Any]) -> Config:
+def _config(raw: dict[str, Any], name: str = "", pictures: bool = False) -> Config:
     inner = raw.get("text_config")
     nested = inner if isinstance(inner, dict) else {}
     tied = raw.get("tie_word_embeddings", nested.get("tie_word_embeddings"))
@@ -95,7 +98,27 @@ def _config(raw: dict[str, Any]) -> Config:
         architectures=tuple(clean(n, SAID) for n in names[:5] if isinstance(n, str)) if isinstance(names, list) else (),
         tied=tied if isinstance(tied, bool) else None,
         quantization=clean(method, SAID) if isinstance(method, str) else None,
+        vocabulary=not _is_draft(raw, name) and not (pictures and _is_wordless(raw)),
     )
+
+
+def _words_of(raw: dict[str, Any]) -> str:
+    names = raw.get("architectures")
+    return " ".join(str(n) for n in (raw.get("model_type"), *(names if isinstance(names, list) else ())))
+
+
+def _is_draft(raw: dict[str, Any], name: str) -> bool:
+    """Whether it guesses tokens for another model, whose tokenizer is then used. The first ones say so in their name only."""
+    says = not raw.keys().isdisjoint(("draft_vocab_size", "medusa_num_heads"))
+    return says or bool(_DRAFT.search(_words_of(raw)) or _DRAFT.search(name))
+
+
+def _is_wordless(raw: dict[str, Any]) -> bool:
+    """Whether a model with a processor has no text: an encoder of pictures or sounds."""
+    text = ("vocab_size", "text_config", "llm_config", "language_config", "decoder")
+    ends = ("ForCausalLM", "ForConditionalGeneration")
+    says = _words_of(raw)
+    return " " in says and raw.keys().isdisjoint(text) and not any(end in says for end in ends)
 
 
 def _as_engines_read(text: bytes) -> Any:
@@ -195,6 +218,7 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> Looked:
     doubles = [] if pipeline else _folder_parts.doubles(weights, decided, seen)
     small, objects = _small_files(host, path, there)
     config = objects.get("config.json")
+    named = place.hub.repo if place.hub is not None else path.rstrip("/").rpartition("/")[2]
     folder = ModelFolder(
         given=clean(place.given),
         source=place.source,
@@ -214,7 +238,7 @@ def _folder(host: Host, place: Place, path: str, names: list[str]) -> Looked:
         doubles_of=clean(doubles[0][1]) if doubles else None,
         numbering=_folder_parts.numbered_sets(weights, decided, seen),
         small=small,
-        config=None if config is None else _config(config),
+        config=None if config is None else _config(config, named, "preprocessor_config.json" in there),
         pipeline=pipeline,
         adapter=adapter,
         config_elsewhere=option(argv, ("--hf-config-path",)) is not None,

@@ -27,7 +27,9 @@ _SETTINGS = (
     "params.json",
     "preprocessor_config.json",
 )
-_NOT_THE_MODEL = re.compile(r"(adapter_model|optimizer|scheduler|training_args|rng_state).*\Z", re.DOTALL)
+_NOT_THE_MODEL = re.compile(
+    r"(adapter_model|optimizer|scheduler|scaler|training_args|rng_state|openvino_).*\Z", re.DOTALL
+)
 ADAPTERS = (
     "adapter_model.safetensors",
     "adapter_model.bin",
@@ -59,6 +61,11 @@ def numbered(name: str) -> tuple[str, str, int] | None:
     """Stem, ending and total of a numbered file's name."""
     m = _NUMBERED.match(name)
     return (m["stem"], m["ext"], int(m["total"])) if m and int(m["total"]) > 0 else None
+
+
+def without_numbers(name: str) -> str:
+    """What the names of several ranks' parts have in common: pytorch_model-00000-TP-001 and -002, rank0 and rank1."""
+    return re.sub(r"\d+", "#", name)
 
 
 def copies(files: dict[str, frozenset[str]]) -> tuple[list[str], list[str]]:
@@ -102,17 +109,19 @@ def numbering(names: list[str]) -> tuple[Numbering, ...]:
 def loaded(names: list[str], index: Iterable[str] | None, second_copy: bool = True) -> list[str]:
     """Those of the names that an engine loads as weights: what the index names where one was read, and what engines
     load beside it; otherwise all safetensors files, or where there are none the PyTorch ones, or the GGUF ones (vLLM's
-    --load-format auto). A clone may hold the rest as mere pointers without harm. `second_copy`: the engine may take
+    --load-format auto, whose patterns *.bin and *.pt also take one under any other name). A clone may hold the rest as mere pointers without harm. `second_copy`: the engine may take
     Mistral's own files beside an index. An index of PyTorch's files decides nothing: the engines load all of those."""
     if index is not None:
         of_index = set(index)
         return [n for n in names if n in of_index or n == _BESIDE_INDEX or (second_copy and _SECOND_COPY.match(n))]
-    names = [n for n in names if is_weights(n)]
+    known = [n for n in names if is_weights(n)]
     for ends in (".safetensors", (".bin", ".pt", ".pth"), ".gguf"):
-        some = [n for n in names if n.endswith(ends)]
+        some = [n for n in known if n.endswith(ends)]
         if some:
             return some
-    return []
+    # Of several, or beside others, they are pieces of a model whose own file is not there (bge-m3's colbert_linear.pt).
+    other = [n for n in names if n.endswith((".bin", ".pt", ".pth")) and not _NOT_THE_MODEL.match(n)]
+    return other if len(other) == 1 and not other[0].startswith(".") else []
 
 
 def is_pytorch(name: str) -> bool:

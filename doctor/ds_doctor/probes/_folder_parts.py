@@ -10,7 +10,16 @@ import msgspec
 
 from ..api import Host
 from . import _index_look, _shard_index
-from ._folder_names import copies, is_second_copy, is_weights, loaded, may_be_folder, numbered, numbering
+from ._folder_names import (
+    copies,
+    is_second_copy,
+    is_weights,
+    loaded,
+    may_be_folder,
+    numbered,
+    numbering,
+    without_numbers,
+)
 from ._index_look import Read
 from ._model_place import is_there, names_in
 from ._shard_index import names_of
@@ -119,7 +128,8 @@ def described(read: Read, part: Part, seen: dict[str, Seen]) -> ShardIndex:
 
 def doubles(weights: list[str], decided: set[str], seen: dict[str, Seen]) -> list[tuple[str, str]]:
     """Files that no index decides about and all of whose tensors, in the same types and shapes, are in another file or set:
-    each with the file or numbered set that has them. (In other types they are the same model in another precision.)"""
+    each with the file or numbered set that has them. (In other types they are the same model in another precision; files
+    whose names differ in nothing but a number are the parts of several ranks, which hold the same names.)"""
     sets: dict[str, list[str]] = {}
     for name in weights:
         if name in seen and seen[name].kinds and name not in decided and not is_second_copy(name):
@@ -134,10 +144,9 @@ def doubles(weights: list[str], decided: set[str], seen: dict[str, Seen]) -> lis
     # The largest is what the others are held against; of two alike, a set before a file, and model.safetensors before its copy.
     rank = sorted(sets, key=lambda of: (-len(whole[of]), "*" not in of, of != "model.safetensors", of))
     for place, of in enumerate(rank):
-        home = next(
-            (o for o in rank[:place] if o not in spare and whole[of] <= whole[o] and kinds[of] <= kinds[o]), None
-        )
-        if home is not None and "*" not in of:
+        homes = [o for o in rank[:place] if o not in spare and whole[of] <= whole[o] and kinds[of] <= kinds[o]]
+        home = next(iter(homes), None)
+        if home is not None and "*" not in of and without_numbers(of) not in map(without_numbers, homes):
             spare.add(of)
             found.append((of, home))
     return found

@@ -98,8 +98,10 @@ def deciding(found: list[Read], names: list[str], prefix: str = "") -> Read | No
         return one
     if plain:
         return None
-    torch = [r for r in found if r.index.of_torch and r.parsed is not None]
-    return next((r for r in torch if not there or there & set(r.files)), None)
+    torch = [r for r in found if r.index.of_torch]
+    if torch and all(r.parsed is None for r in torch) and any(map(is_pytorch, weights)):
+        return torch[0]  # broken: which files it names, nobody can tell
+    return next((r for r in torch if r.parsed is not None and (not there or there & set(r.files))), None)
 
 
 def beside_headers(one: Read, names: list[str], seen: dict[str, Seen], strays: Iterable[str]) -> ShardIndex:

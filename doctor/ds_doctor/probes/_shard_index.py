@@ -72,7 +72,8 @@ def escapes(name: str) -> bool:
 
 
 class Disagreement(msgspec.Struct):
-    """Between the index and the headers that could be read."""
+    """Between the index and the headers that could be read: tensors, each with the file where it should be, or is (`a → b`:
+    the index says a, it is in b)."""
 
     absent: list[str] = []
     absent_heads: list[str] = []
@@ -94,13 +95,14 @@ def compare(parsed: Parsed, headers: Mapping[str, frozenset[str]]) -> Disagreeme
             places.setdefault(tensor, []).append(name)
     for tensor, where in places.items():
         if tensor not in home:
-            found.not_indexed.append(tensor)
+            found.not_indexed.append(f"{tensor} ({where[0]})")
         elif len(where) > 1:
-            found.twice.append(tensor)
+            found.twice.append(f"{tensor} ({', '.join(sorted(where)[:3])})")
         elif home[tensor] != where[0]:
-            found.misplaced.append(tensor)
+            found.misplaced.append(f"{tensor} ({home[tensor]} → {where[0]})")
     for tensor, name in home.items():
         if name in headers and tensor not in places:
             # Tied models leave the output head out; only the configuration tells whether that is so here.
-            (found.absent_heads if tensor.endswith("lm_head.weight") else found.absent).append(tensor)
+            kind = found.absent_heads if tensor.endswith("lm_head.weight") else found.absent
+            kind.append(f"{tensor} ({name})")
     return found

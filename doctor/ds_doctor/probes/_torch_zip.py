@@ -58,7 +58,7 @@ def parse(fetch: Fetch, size: int) -> Layout:
     """The archive's directory. HeaderError when torch could not read it (NoCentralDirectory: the file ends before it; EndIsZeros: zeros stand
     in its place),
     TooLong when it is not looked through."""
-    end_at, start, end = _directory(fetch, size)
+    end_at, start, end, gap = _directory(fetch, size)
     comment = int.from_bytes(fetch(end_at + 20, 2), "little")
     members = sorted(_members(fetch(start, end - start)), key=lambda m: m.offset)
     names = [m.name.partition(b"/")[2] or m.name for m in members]
@@ -68,11 +68,12 @@ def parse(fetch: Fetch, size: int) -> Layout:
         if b"data.pkl" not in names:
             raise HeaderError("NoDataPkl")
         _places(fetch, members, start)
-    return Layout(is_torch, storages, end_at + 22 + comment)
+    return Layout(is_torch, storages, end_at - gap + 22 + comment)
 
 
-def _directory(fetch: Fetch, size: int) -> tuple[int, int, int]:
-    """Where the end record stands, where the directory starts and ends."""
+def _directory(fetch: Fetch, size: int) -> tuple[int, int, int, int]:
+    """Where the end record stands, where the directory starts and ends, and the bytes between that and its end records,
+    where nothing belongs."""
     found = False
     for at in _end_records(fetch, size):
         record = fetch(at, 22)
@@ -93,7 +94,7 @@ def _directory(fetch: Fetch, size: int) -> tuple[int, int, int]:
         if start + length > end or length < 46 * entries:
             continue
         if not entries or fetch(start, 4) == b"PK\x01\x02":
-            return at, start, start + length
+            return at, start, start + length, end - (start + length)
     if not found and not fetch(max(0, size - _ZEROS), _ZEROS).strip(b"\0"):
         raise HeaderError("EndIsZeros")  # room that was reserved and never filled
     raise HeaderError("BadZipDirectory" if found else "NoCentralDirectory")

@@ -14,7 +14,7 @@ from ..api import Absent, Host, probe
 
 
 class WeightFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`kind`: safetensors, gguf, pytorch, pytorch-legacy (a bare pickle, as torch wrote before 1.6); malformed (in its
+    """`kind`: safetensors, gguf, pytorch, pytorch-legacy (a bare pickle, as torch wrote before 1.6, whose end is not told); malformed (in its
     `format` safetensors, gguf or pytorch, with the `error` that its library gives, or a word like it, with its tensor and
     numbers; InvalidHeaderLength and NoCentralDirectory: the file ends before its description does); what it is instead (empty,
     lfs-pointer, html, xml, json, text, zeros, an archive, other), unrecognised (under a name that other programs use as well),
@@ -104,12 +104,14 @@ class Hub(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What config.json says of the model, as far as checks ask; None: it does not say."""
+    """What config.json says of the model, as far as checks ask; None: it does not say. `vocabulary`: it should have one
+    of its own, as a draft model (which uses its target's) and an encoder of pictures should not."""
 
     model_type: str | None = None
     architectures: tuple[str, ...] = ()
     tied: bool | None = None
     quantization: str | None = None
+    vocabulary: bool = True
 
 
 class ModelFolder(msgspec.Struct, frozen=True, kw_only=True):
