@@ -440,7 +440,6 @@ def test_a_read_error_beside_a_wrong_file_is_damage(shelf: Path, tmp_path: Path)
     assert said.status == 1, said.told()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
 @pytest.mark.parametrize("name", [repos.shard(2), "config.json", repos.INDEX])
 def test_a_file_that_may_not_be_read_is_exit_3_for_weights(name: str, shelf: Path, tmp_path: Path) -> None:
     import shutil
@@ -450,12 +449,14 @@ def test_a_file_that_may_not_be_read_is_exit_3_for_weights(name: str, shelf: Pat
     try:
         folder.chmod(0o755)
         build.lay(folder / "m", repos.sharded())
-        (folder / "m" / name).chmod(0o600)
+        (folder / "m" / name).chmod(0)
         (folder / "c" / "ds-doctor").mkdir(parents=True)
         for path in ("c", "c/ds-doctor"):
-            os.chown(folder / path, 65534, 65534)
+            os.chown(folder / path, os.getuid() or 65534, os.getgid() or 65534)
 
         def become() -> None:
+            if os.getuid():
+                return
             os.setgroups([])
             os.setgid(65534)
             os.setuid(65534)

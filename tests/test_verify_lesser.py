@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -201,7 +202,13 @@ def as_user(path: Path, user: str, cache: Path) -> running.Said:
     return running.forked(["verify", str(path), "--user", user, "--format", "json"], running.environment(cache))
 
 
-@pytest.mark.parametrize("user", ["nobody", "65534", "65534:65534", "12345", "12345:12345"])
+# Another user than the one who runs the tests, with a name.
+OTHER = next(u for u in pwd.getpwall() if u.pw_uid not in (0, os.getuid()) and u.pw_gid != os.getgid())
+
+
+@pytest.mark.parametrize(
+    "user", [OTHER.pw_name, str(OTHER.pw_uid), f"{OTHER.pw_uid}:{OTHER.pw_gid}", "12345", "12345:12345"]
+)
 def test_the_serving_user_must_be_able_to_read_the_files(user: str, open_folder: Path, tmp_path: Path) -> None:
     folder = laid(open_folder)
     assert as_user(folder, user, tmp_path / "c").status == 0
@@ -218,7 +225,7 @@ def test_a_folder_that_the_serving_user_cannot_enter_is_a_failure(
     (open_folder / "above").mkdir()
     folder = laid(open_folder / "above")
     (folder if which == "m" else open_folder / "above").chmod(0o700)
-    said = as_user(folder, "nobody", tmp_path / "c")
+    said = as_user(folder, OTHER.pw_name, tmp_path / "c")
     assert said.status == 1, said.told()
     told_of(said, "user-cannot-read", "fail")
 
@@ -236,7 +243,7 @@ def test_blobs_that_only_their_owner_may_read_are_a_failure_for_another(
 ) -> None:
     made = build.take(shelf, "hub", open_folder / "x")
     made.real(made.victim).chmod(0o600)
-    said = as_user(made.folder, "nobody", tmp_path / "c")
+    said = as_user(made.folder, OTHER.pw_name, tmp_path / "c")
     assert said.status == 1, said.told()
     told_of(said, "user-cannot-read", "fail", made.victim)
 

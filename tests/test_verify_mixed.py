@@ -267,3 +267,24 @@ def test_plain_python_starts_without_a_terminal_or_a_locale(shelf: Path, tmp_pat
     said = running.program(["verify", made.target], env)
     assert said.status == 0, said.err
     assert "\x1b" not in said.out + said.err
+
+
+@pytest.mark.xfail(strict=True, reason="a single file of a role that no engine reads is at most a note")
+def test_a_blob_given_by_its_own_path_is_held_against_its_name(shelf: Path, tmp_path: Path) -> None:
+    made = build.take(shelf, "hub", tmp_path / "x")
+    blob = made.real(made.victim)
+    assert verify(blob, tmp_path / "c").status == 0
+    faults.flip(lambda n: n // 2)(made)
+    damaged(verify(blob, tmp_path / "c"), blob.name)
+
+
+@pytest.mark.parametrize("prefix", ["m/", "Other-Model/", "/data/models/m/", "./"])
+def test_a_list_made_from_above_the_folder_is_of_this_folder(prefix: str, shelf: Path, tmp_path: Path) -> None:
+    """`sha256sum m/*` run one folder up, or on another machine."""
+    made = build.take(shelf, "sharded", tmp_path / "x")
+    lines = [f"{build.sha256(d)}  {prefix}{n}\n" for n, d in repos.sharded().items()]
+    (made.folder / "SHA256SUMS").write_text("".join(lines))
+    said = verify(made.folder, tmp_path / "c")
+    assert said.status == 0, said.told()
+    assert not said.results("fail", "warn"), said.told()
+    assert said.status_of("weights-checksum-mismatch") == "pass", said.told()

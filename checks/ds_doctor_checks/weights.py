@@ -13,6 +13,7 @@ from ds_doctor.probes.environment import Environment
 from ds_doctor.probes.launch import Launch
 from ds_doctor.probes.model_folder import ModelFolder, WeightFile
 from ds_doctor.probes.model_parts import ModelParts
+from ds_doctor.probes.proof import Proof
 
 from ._repair import anew, pulled, resumed
 from ._weights import (
@@ -39,6 +40,9 @@ def _kept_offline(launch: Launch | None, environment: Environment | None) -> boo
 
     given = variables(environment, launch)
     return hub_id(launch) is not None and is_offline({n: v.value for n, v in given.items()}) is not None
+
+
+_KINDS = {"character": "character device", "block": "block device"}
 
 
 @check("weights-path-missing", "weights-hub-ref-broken")
@@ -78,7 +82,7 @@ def the_folder_has_weights(model: ModelFolder) -> Findings:
 
 
 @check("weights-unreadable")
-def every_file_may_be_read(model: ModelFolder) -> Findings:
+def every_file_may_be_read(model: ModelFolder, proof: Proof | None) -> Findings:
     if model.layout in ("denied", "unreadable"):
         error = "EACCES" if model.layout == "denied" else "I/O"
         yield found("weights-unreadable", on=model.path, file=model.path, folder=quoted_path(model), error=error)
@@ -86,6 +90,9 @@ def every_file_may_be_read(model: ModelFolder) -> Findings:
     for file in of_kind(model, "denied", "unreadable"):
         error = "EACCES" if file.kind == "denied" else file.error or "I/O"
         yield found("weights-unreadable", on=file.name, file=file.name, folder=quoted_path(model), error=error)
+    told = {f.name for f in of_kind(model, "denied", "unreadable")}
+    for name in (f.name for f in (proof.unread if proof else ()) if f.problem == "denied" and f.name not in told):
+        yield found("weights-unreadable", on=name, file=name, folder=quoted_path(model), error="EACCES")
     yield from all_seen(model, "weights-unreadable")
 
 
@@ -93,11 +100,22 @@ def every_file_may_be_read(model: ModelFolder) -> Findings:
 def files_are_files(model: ModelFolder, sums: Checksums | None) -> Findings:
     if model.layout in FILE_TYPES:
         yield found(
-            "weights-not-a-file", on=model.path, file=model.path, kind=model.layout, repair=(), again=model.path
+            "weights-not-a-file",
+            on=model.path,
+            file=model.path,
+            kind=_KINDS.get(model.layout, model.layout),
+            repair=(),
+            again=(),
         )
         return
     for file in of_kind(model, *FILE_TYPES):
-        yield found("weights-not-a-file", on=file.name, file=file.name, kind=file.kind, **anew(model, file.name, sums))
+        yield found(
+            "weights-not-a-file",
+            on=file.name,
+            file=file.name,
+            kind=_KINDS.get(file.kind, file.kind),
+            **anew(model, file.name, sums),
+        )
     yield from all_seen(model, "weights-not-a-file")
 
 

@@ -99,7 +99,7 @@ def every_file_can_be_read_to_its_end(model: ModelFolder, proof: Proof | None) -
         raise Undecided("weights-not-hashed", path=quoted_path(model))
     for file in _unread(proof, "changed", "missing"):
         yield found("weights-changing", on=file.name, file=file.name)
-    for file in _unread(proof, "read-error", "not-a-file", "denied"):
+    for file in _unread(proof, "read-error", "not-a-file"):
         yield found(
             "weights-read-error",
             on=file.name,

@@ -50,6 +50,8 @@ def write(cache: str, name: str, data: bytes) -> None:
     import tempfile
 
     try:
+        if _is_of_another(cache):
+            return
         os.makedirs(cache, mode=0o700, exist_ok=True)
         _forget(cache, name.partition("-")[0])
         fd, path = tempfile.mkstemp(dir=cache, prefix=".new-")
@@ -58,6 +60,17 @@ def write(cache: str, name: str, data: bytes) -> None:
         os.replace(path, os.path.join(cache, name))
     except OSError:
         return
+
+
+def _is_of_another(cache: str) -> bool:
+    """Whether root would leave its files in the home of a user, whose programs could not write there any more, or make a home that is not there."""
+    home = os.path.dirname(os.path.dirname(cache))
+    if os.path.basename(os.path.dirname(cache)) == ".cache" and not os.path.isdir(home):
+        return True
+    there = cache
+    while not os.path.isdir(there) and there != "/":
+        there = os.path.dirname(there)
+    return os.geteuid() == 0 and os.stat(there).st_uid != 0
 
 
 def _forget(cache: str, kind: str) -> None:

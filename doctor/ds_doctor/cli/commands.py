@@ -70,7 +70,12 @@ def parse(words: list[str]) -> object:
             raise Usage(t("give a command, for example: ds-doctor run", "请给出命令，例如：ds-doctor run"))
         # The launch command is not ours to parse: words that look like options are its own.
         own, launch = _parted(words) if words[0] == "run" else (words, ())
-        return cli.main(own, prog_name="ds-doctor", standalone_mode=False, obj=launch)
+        with cli.make_context(
+            "ds-doctor", list(own), obj=launch
+        ) as context:  # main() makes exit status 1 of a broken pipe
+            return cli.invoke(context)
+    except click.exceptions.Exit as e:
+        return e.exit_code
     except click.Abort:
         raise KeyboardInterrupt from None
     except click.ClickException as e:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import time
 
 from . import Usage
 from .lang import t
+
+READER_S = 5.0  # for somebody to open the other end of a FIFO
 
 
 def read(option: str, path: str, limit: int) -> bytes:
@@ -75,9 +79,15 @@ def writable(option: str, path: str) -> None:
 
 
 def write(path: str, data: bytes) -> None:
-    """Whole or not at all. OSError when it cannot be done."""
+    """Whole or not at all; a link is followed. OSError when it cannot be done."""
+    number = _descriptor(path)
+    if number is not None:
+        with os.fdopen(os.dup(number), "wb") as f:
+            f.write(data)
+        return
+    path = os.path.realpath(path)
     if os.path.exists(path) and not os.path.isfile(path):  # /dev/null, a pipe
-        with open(path, "wb") as f:
+        with os.fdopen(_opened(path), "wb") as f:
             f.write(data)
         return
     new = f"{path}.new-{os.getpid()}"
@@ -91,3 +101,35 @@ def write(path: str, data: bytes) -> None:
         except OSError:
             pass
         raise
+
+
+def _descriptor(path: str) -> int | None:
+    """The number of an open file of this process that the path names, as /dev/stdout and /dev/fd/3 do: a file put in its place would be put
+    in the place of the system's own link."""
+    own = os.path.realpath("/proc/self/fd")
+    for _ in range(40):  # the kernel's own limit on links
+        folder, name = os.path.split(os.path.abspath(path))
+        if os.path.realpath(folder) == own and name.isdecimal():
+            return int(name)
+        try:
+            path = os.path.join(folder, os.readlink(path))
+        except OSError:
+            return None
+    return None
+
+
+def _opened(path: str) -> int:
+    """A FIFO is not waited on for ever: its reader has READER_S to come."""
+    end = time.monotonic() + READER_S
+    while True:
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError as e:
+            if e.errno != errno.ENXIO or not stat.S_ISFIFO(os.stat(path).st_mode):
+                raise
+            if time.monotonic() > end:
+                raise OSError(e.errno, t("nobody reads from it", "没有进程在读取")) from None
+            time.sleep(0.05)
+        else:
+            os.set_blocking(fd, True)
+            return fd

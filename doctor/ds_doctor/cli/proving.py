@@ -298,6 +298,10 @@ class _Progress:
 def of_part(part: str, names: Iterable[str]) -> frozenset[str]:
     """The weight files of part I of N, dealt out in the order of their names. ValueError for what is no I/N."""
     first, slash, of = part.partition("/")
-    if not slash or not (first.isdecimal() and of.isdecimal() and len(part) < 12) or not 1 <= int(first) <= int(of):
+    if (
+        not slash
+        or not (part.isascii() and first.isdecimal() and of.isdecimal() and len(part) < 12)
+        or not 1 <= int(first) <= int(of)
+    ):
         raise ValueError(part)
     return frozenset(sorted(names)[int(first) - 1 :: int(of)])

@@ -16,7 +16,10 @@ from ..catalogue import Catalogue
 from ..gather import Gathering
 from ..host import Asked, Host
 from ..model import Lang, Outcome, Trouble
+from ..probes._folder_names import is_model_file
+from ..probes._weight_file import PARSED
 from ..probes.checksums import Vouching
+from ..probes.model_access import ModelAccess
 from ..probes.model_folder import ModelFolder
 from ..probes.proof import FileProof, Proof, recalled, tally
 from ..report import verify as document
@@ -74,6 +77,7 @@ def verify(r: Request) -> int:
     except Unseen as e:
         sys.stderr.write(f"ds-doctor: {e}\n")
         return 3
+    _fits(r, folder, outcomes[ModelAccess])
     vouching = _vouching(host)
     try:
         states, seconds = _states(r, host, vouching, lang)
@@ -123,6 +127,17 @@ def _check(r: Request) -> None:
         _part(r.only_shards, ())
     if r.manifest is not None:
         _manifest(r.manifest)
+    written = [("--output", o.partition("=")[2]) for o in r.output]
+    if r.write_manifest is not None:
+        written.append(("--write-manifest", r.write_manifest))
+    for option, path in written:
+        read = option == "--output" and r.manifest is not None and os.path.exists(path)
+        if os.path.isfile(path) and (
+            is_model_file(os.path.basename(path)) or (read and os.path.samefile(path, r.manifest or path))
+        ):
+            raise Usage(
+                t(f"{option} {path}: would overwrite what is verified", f"{option} {path}：会覆盖用于校验的文件")
+            )
 
 
 def _part(part: str, names: tuple[str, ...]) -> frozenset[str]:
@@ -168,7 +183,7 @@ def _look(host: Host, checks: list[Any], lang: Lang) -> dict[type, Outcome]:
     from .progress import Progress
 
     gathering = Gathering(host, time.monotonic() + STRUCTURE_S)
-    gathering.want([*engine.wanted(checks), ModelFolder])
+    gathering.want([*engine.wanted(checks), ModelFolder, ModelAccess])
     with Progress(lang) as progress:
         return gathering.collect(progress.waiting)
 
@@ -205,6 +220,24 @@ def _there(r: Request, host: Host, outcomes: dict[type, Outcome], words: Catalog
             )
         )
     return folder
+
+
+def _fits(r: Request, folder: ModelFolder, access: Outcome) -> None:
+    """Usage, before anything is hashed, for an option that says nothing about this model or this host."""
+    if r.user is not None and isinstance(access.fact, ModelAccess) and access.fact.problem == "user-unknown":
+        raise Usage(
+            t(
+                f"--user {r.user}: no such user or group on this host; give UID or UID:GID",
+                f"--user {r.user}：本机没有该用户或组；请给出 UID 或 UID:GID",
+            )
+        )
+    if r.revision is not None and folder.hub is None:
+        raise Usage(
+            t(
+                f"--revision {r.revision}: {r.path} is not in a Hub cache, the only layout with revisions to choose from",
+                f"--revision {r.revision}：{r.path} 不在 Hub 缓存中，只有 Hub 缓存才有可选的版本",
+            )
+        )
 
 
 def _models_in(host: Host, folder: ModelFolder) -> list[str]:
@@ -250,6 +283,12 @@ def _concluded(r: Request, verdicts: engine.Verdicts, folder: ModelFolder, state
     """The verdict and exit status of `verify`: what cannot be read is neither whole nor damaged."""
     failed = {x.rule for x in verdicts.results if x.status == "fail"}
     blind = folder.weights_unseen > 0 or folder.layout in ("denied", "unreadable", "too-large")
+    proven = {s.file.name for s in states if s.status == "proven"}
+    # A header larger than any that is published was left alone: its file is whole only if its content is the right one.
+    blind |= any(
+        f.kind == "header-not-parsed" and (f.header_bytes or 0) > PARSED and f.name not in proven
+        for f in folder.weights
+    )
     if verdicts.exit_code == 1 and failed and failed <= UNREAD:
         return msgspec.structs.replace(verdicts, exit_code=3, verdict="unknown")
     if verdicts.exit_code == 0 and blind:

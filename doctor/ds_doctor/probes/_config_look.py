@@ -12,7 +12,7 @@ from typing import Any
 from ..api import Malformed
 from ._folder_look import Looked
 from ._safetensors import BITS, Kind
-from ._weight_file import clean
+from ._weight_file import SAID, clean
 from .model_config import ModelConfig, TensorKind, Tensors
 from .model_folder import ModelFolder
 
@@ -79,17 +79,19 @@ def bounded(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
         if left < 0 or depth > DEEP_LIMIT:
             raise Malformed("config-unbounded", file=name, values=VALUES_LIMIT, levels=DEEP_LIMIT)
         if isinstance(value, str):
-            return clean(value)
+            return clean(value, SAID)
         if isinstance(value, bool) or value is None:
             return value
         if isinstance(value, int):
             if abs(value) > NUMBER_LIMIT:
-                raise Malformed("config-number", file=name, key=clean(where), number=_short(value))
+                raise Malformed("config-number", file=name, key=clean(where, SAID), number=_short(value))
             return value
         if isinstance(value, float):
             return value if isfinite(value) else None
         if isinstance(value, Mapping):
-            return {clean(str(k)): keep(v, f"{where}.{k}" if where else str(k), depth + 1) for k, v in value.items()}
+            return {
+                clean(str(k), SAID): keep(v, f"{where}.{k}" if where else str(k), depth + 1) for k, v in value.items()
+            }
         return [keep(v, f"{where}[]", depth + 1) for v in value]
 
     kept: dict[str, Any] = keep(raw, "", 0)
@@ -154,4 +156,4 @@ def _numberless(name: str, layers: int | None) -> str:
 def _kind(kind: Kind, count: int, size: int) -> TensorKind:
     name, dtype, dims = kind
     shape = dims if dims and max(dims) < NUMBER_LIMIT else ()
-    return TensorKind(name=clean(name), dtype=clean(dtype or ""), shape=shape, count=count, bytes=size)
+    return TensorKind(name=clean(name, SAID), dtype=clean(dtype or "", SAID), shape=shape, count=count, bytes=size)

@@ -16,7 +16,7 @@ from ._index_look import kind_of
 from ._model_place import Place, names_in
 from ._shard_index import names_of
 from ._sniff import HEAD, pointer_size, sniff
-from ._weight_file import PARSED, Seen, clean, format_of, leads_nowhere, look
+from ._weight_file import PARSED, SAID, Seen, clean, format_of, leads_nowhere, look, lost
 from .launch import has, option
 from .model_folder import Config, ModelFolder, Names, WeightFile
 
@@ -94,10 +94,10 @@ def _config(raw: dict[str, Any], name: str = "", pictures: bool = False) -> Conf
     method = quantization.get("quant_method") if isinstance(quantization, dict) else None
     names = raw.get("architectures")
     return Config(
-        model_type=clean(raw["model_type"]) if isinstance(raw.get("model_type"), str) else None,
-        architectures=tuple(clean(n) for n in names[:5] if isinstance(n, str)) if isinstance(names, list) else (),
+        model_type=clean(raw["model_type"], SAID) if isinstance(raw.get("model_type"), str) else None,
+        architectures=tuple(clean(n, SAID) for n in names[:5] if isinstance(n, str)) if isinstance(names, list) else (),
         tied=tied if isinstance(tied, bool) else None,
-        quantization=clean(method) if isinstance(method, str) else None,
+        quantization=clean(method, SAID) if isinstance(method, str) else None,
         vocabulary=not _is_draft(raw, name) and not (pictures and _is_wordless(raw)),
     )
 
@@ -290,7 +290,9 @@ def _small_files(
                 raise Malformed("not-json")
             files.append(WeightFile(name=name, kind="ok", size=size))
         except Trouble as t:
-            files.append(WeightFile(name=name, kind="dangling" if leads_nowhere(host, where) else kind_of(t)))
+            files.append(
+                lost(host, where, name) if leads_nowhere(host, where) else WeightFile(name=name, kind=kind_of(t))
+            )
     return tuple(files), objects
 
 

@@ -20,6 +20,13 @@ LEFTOVER = re.compile(r".*\.(incomplete|part|partial|aria2|tmp|crdownload|downlo
 _SECOND_COPY = re.compile(r"consolidated.*\.safetensors\Z", re.DOTALL)
 # SGLang also loads this one where an index does not name it (sglang/srt/model_loader/weight_utils.py).
 _BESIDE_INDEX = "mtp.safetensors"
+_SETTINGS = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer_config.json",
+    "params.json",
+    "preprocessor_config.json",
+)
 _NOT_THE_MODEL = re.compile(
     r"(adapter_model|optimizer|scheduler|scaler|training_args|rng_state|openvino_).*\Z", re.DOTALL
 )
@@ -45,6 +52,11 @@ def is_weights(name: str) -> bool:
     return name.endswith((".safetensors", ".gguf")) or bool(_PYTORCH.match(name))
 
 
+def is_model_file(name: str) -> bool:
+    """Whether a file of this name belongs to a model, and to nothing else."""
+    return is_weights(name) or is_tokenizer(name) or name.endswith(".index.json") or name in _SETTINGS
+
+
 def numbered(name: str) -> tuple[str, str, int] | None:
     """Stem, ending and total of a numbered file's name."""
     m = _NUMBERED.match(name)
@@ -68,6 +80,15 @@ def copies(files: dict[str, frozenset[str]]) -> tuple[list[str], list[str]]:
             tensors |= files[name]
         home.update(dict.fromkeys(files[name], name))
     return doubled, sorted(tensors)
+
+
+def in_several(files: dict[str, frozenset[str]]) -> list[str]:
+    """The tensors that are in more than one file, each with the files."""
+    home: dict[str, list[str]] = {}
+    for name, tensors in sorted(files.items()):
+        for tensor in tensors:
+            home.setdefault(tensor, []).append(name)
+    return [f"{tensor} ({', '.join(names[:3])})" for tensor, names in home.items() if len(names) > 1]
 
 
 def numbering(names: list[str]) -> tuple[Numbering, ...]:

@@ -10,7 +10,17 @@ import msgspec
 
 from ..api import Host
 from . import _index_look, _shard_index
-from ._folder_names import copies, is_weights, loaded, may_be_folder, numbered, numbering, without_numbers
+from ._folder_names import (
+    copies,
+    in_several,
+    is_second_copy,
+    is_weights,
+    loaded,
+    may_be_folder,
+    numbered,
+    numbering,
+    without_numbers,
+)
 from ._index_look import Read
 from ._model_place import is_there, names_in
 from ._shard_index import names_of
@@ -123,7 +133,7 @@ def doubles(weights: list[str], decided: set[str], seen: dict[str, Seen]) -> lis
     whose names differ in nothing but a number are the parts of several ranks, which hold the same names.)"""
     sets: dict[str, list[str]] = {}
     for name in weights:
-        if name in seen and seen[name].kinds and name not in decided:
+        if name in seen and seen[name].kinds and name not in decided and not is_second_copy(name):
             key = numbered(name)
             sets.setdefault(name if key is None else f"{key[0]}-*-of-{key[2]}.{key[1]}", []).append(name)
     if len(sets) < 2:
@@ -157,7 +167,8 @@ def numbered_sets(weights: list[str], decided: set[str], seen: dict[str, Seen]) 
             one = msgspec.structs.replace(one, decided=True)
         else:
             doubled, tensors = copies(files)
-            if doubled:
-                one = msgspec.structs.replace(one, copies=names_of(doubled), twice=names_of(tensors))
+            twice = tensors if doubled else in_several(files)
+            if twice:
+                one = msgspec.structs.replace(one, copies=names_of(doubled), twice=names_of(twice))
         result.append(one)
     return tuple(result)

@@ -12,7 +12,7 @@ from . import _shard_index
 from ._folder_names import is_pytorch, is_second_copy, is_stray, is_weights
 from ._shard_index import names_of
 from ._sniff import HEAD, sniff
-from ._weight_file import Seen, clean
+from ._weight_file import Seen, clean, leads_nowhere
 from .model_folder import ShardIndex, WeightFile
 
 # A variant's name stands before the ending (diffusers) or before .json (transformers: model.safetensors.index.fp32.json).
@@ -61,7 +61,8 @@ def read(host: Host, path: str, prefix: str, name: str) -> Read:
     except _shard_index.NotAnIndex as e:
         return Read(name, ShardIndex(name=clean(name), problem=str(e), of_torch=of_torch), None)
     except Trouble as t:
-        return Read(name, ShardIndex(name=clean(name), problem=kind_of(t), of_torch=of_torch), None)
+        problem = "dangling" if leads_nowhere(host, f"{path}/{name}") else kind_of(t)
+        return Read(name, ShardIndex(name=clean(name), problem=problem, of_torch=of_torch), None)
     index = ShardIndex(
         name=clean(name),
         files=len(parsed.tensors_of),

@@ -12,11 +12,12 @@ from ..api import Absent, Denied, Host, Malformed, Trouble
 from . import _folder_look
 from ._folder_look import Looked
 from ._folder_names import is_tokenizer
+from ._index_look import kind_of
 from ._model_place import names_in
 from ._shard_index import names_of
 from ._sniff import HEAD, sniff
 from ._vocabulary import is_tiktoken, merges_problem, sentencepiece_problem, tiktoken_problem, unclosed
-from ._weight_file import clean
+from ._weight_file import clean, leads_nowhere
 from .model_parts import ModelParts, Part
 
 LIMIT = 36 << 20  # bytes of a vocabulary that is read whole; the largest published ones have about 34 MB
@@ -115,7 +116,7 @@ def _looked(host: Host, path: str, look: str) -> tuple[str | None, str | None]:
     except Denied:
         return "denied", None
     except Trouble as t:
-        return ("too-large" if t.reason.id == "file-too-large" else "unreadable"), None
+        return "dangling" if leads_nowhere(host, path) else kind_of(t), None
     head = bytes(data[:HEAD])
     kind = sniff(head)
     if kind in _BAD and not (look == "jinja" and kind in ("html", "xml") and b"{%" in head):

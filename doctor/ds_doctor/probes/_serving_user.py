@@ -7,6 +7,8 @@ import msgspec
 from ..api import Host, Trouble
 from .launch import Launch
 
+_LAST = (1 << 32) - 2  # the highest id; the one after it means "none"
+
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
     """As in ModelAccess. `every_group`: whether `gids` are all its groups."""
@@ -58,6 +60,8 @@ def named(host: Host, given: str, source: str) -> User:
         if entry is None:
             return unknown
     uid = int(name) if entry is None else entry[1]
+    if uid > _LAST or (entry is None and not name.isascii()):
+        return unknown
     if group:
         gid = int(group) if group.isdecimal() else _group(host, group)
         return unknown if gid is None else User(name=given, source=source, uid=uid, gids=(gid,))

@@ -17,6 +17,10 @@ from .model_folder import WeightFile
 # Bytes of a header that is parsed: 96,085 tensors take about 10 MB; a made-up header of the format's 100 MB would take
 # five seconds and a gigabyte of memory.
 PARSED = 24 << 20
+LONGEST = 4096  # characters of a path; PATH_MAX
+_PIECE = 1 << 20  # bytes read at once of a header that is longer than PARSED
+_BLANKS = re.compile(rb"[ \t\r\n]{64,}")
+SAID = 200  # characters of a name that stands within a file
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _FORMATS = {"safetensors": "safetensors", "gguf": "gguf", "bin": "pytorch", "pt": "pytorch", "pth": "pytorch"}
 # Names under which only torch writes; other programs have a model.bin of their own (CTranslate2, Metal).
@@ -31,10 +35,11 @@ class Seen(msgspec.Struct, frozen=True):
     kinds: Counter[_safetensors.Kind] = Counter()
 
 
-def clean(name: str) -> str:
-    """A file's or tensor's name as it can stand in JSON: bytes that are not UTF-8 become U+FFFD; at most 200 characters."""
+def clean(name: str, most: int = LONGEST) -> str:
+    """A file's name or path as it can stand in JSON: bytes that are not UTF-8 become U+FFFD; one that is longer than any path is cut, what else
+    files say (names of tensors) after `most` characters."""
     name = _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", name)
-    return name if len(name) <= 200 else name[:199] + "…"
+    return name if len(name) <= most else name[: most - 1] + "…"
 
 
 def format_of(name: str) -> str | None:
@@ -53,14 +58,14 @@ def look(host: Host, path: str, name: str, parsed: int = PARSED) -> Seen:
         head = host.read_at(path, 0, HEAD)
         return _read(host, path, shown, stat.size, head, parsed)
     except Absent:
-        return Seen(_lost(host, path, shown))
+        return Seen(lost(host, path, shown))
     except Denied:
         return Seen(WeightFile(name=shown, kind="denied"))
     except Trouble as t:
         if leads_nowhere(host, path):
-            return Seen(_lost(host, path, shown))
+            return Seen(lost(host, path, shown))
         return Seen(
-            WeightFile(name=shown, kind="unreadable", error=clean(str(t.reason.data.get("error", t.reason.id))))
+            WeightFile(name=shown, kind="unreadable", error=clean(str(t.reason.data.get("error", t.reason.id)), SAID))
         )
 
 
@@ -79,7 +84,7 @@ def leads_nowhere(host: Host, path: str) -> bool:
         return False
 
 
-def _lost(host: Host, path: str, shown: str) -> WeightFile:
+def lost(host: Host, path: str, shown: str) -> WeightFile:
     try:
         return WeightFile(name=shown, kind="dangling", target=clean(host.link(path)))
     except Trouble:
@@ -106,7 +111,7 @@ def _read(host: Host, path: str, shown: str, size: int, head: bytes, parsed: int
 
 
 def _malformed(shown: str, size: int, of: str, e: HeaderError) -> WeightFile:
-    tensor = None if e.tensor is None else clean(e.tensor)
+    tensor = None if e.tensor is None else clean(e.tensor, SAID)
     return WeightFile(
         name=shown, kind="malformed", format=of, size=size, error=e.error, tensor=tensor, want=e.want, got=e.got
     )
@@ -115,12 +120,14 @@ def _malformed(shown: str, size: int, of: str, e: HeaderError) -> WeightFile:
 def _safetensors_file(host: Host, path: str, shown: str, size: int, head: bytes, parsed: int) -> Seen:
     try:
         length = _safetensors.header_length(head, size)
-        if length > parsed:
-            return Seen(WeightFile(name=shown, kind="header-not-parsed", size=size, header_bytes=length))
         header = head[_safetensors.LENGTH_BYTES : _safetensors.LENGTH_BYTES + length]
-        if len(header) < length:
-            rest = host.read_at(path, _safetensors.LENGTH_BYTES + len(header), length - len(header))
-            header += rest
+        if length > parsed:
+            shorter = _without_blanks(host, path, length, parsed)
+            if shorter is None:
+                return Seen(WeightFile(name=shown, kind="header-not-parsed", size=size, header_bytes=length))
+            header = shorter
+        elif len(header) < length:
+            header += host.read_at(path, _safetensors.LENGTH_BYTES + len(header), length - len(header))
         layout = _safetensors.parse(header)
     except HeaderError as e:
         return Seen(_malformed(shown, size, "safetensors", e))
@@ -131,9 +138,20 @@ def _safetensors_file(host: Host, path: str, shown: str, size: int, head: bytes,
         header_bytes=length,
         expected_size=_safetensors.LENGTH_BYTES + length + layout.data_bytes,
         tensors=len(layout.names),
-        unknown_dtypes=tuple(clean(d) for d in layout.unknown_dtypes[:5]),
+        unknown_dtypes=tuple(clean(d, SAID) for d in layout.unknown_dtypes[:5]),
     )
     return Seen(whole, layout.names, layout.kinds)
+
+
+def _without_blanks(host: Host, path: str, length: int, most: int) -> bytes | None:
+    """A header whose room was reserved with blanks, without these; None where more than `most` bytes remain."""
+    header = bytearray()
+    end = _safetensors.LENGTH_BYTES + length
+    for start in range(_safetensors.LENGTH_BYTES, end, _PIECE):
+        header += _BLANKS.sub(b" ", host.read_at(path, start, min(_PIECE, end - start)))
+        if len(header) > most:
+            return None
+    return bytes(header)
 
 
 def _gguf_file(host: Host, path: str, shown: str, size: int) -> Seen:

@@ -10,7 +10,7 @@ import msgspec
 
 from ..api import Host, Malformed, Trouble
 from . import _folder_look, _gguf, _safetensors
-from ._weight_file import PARSED, clean
+from ._weight_file import PARSED, SAID, clean
 from .model_folder import WeightFile
 from .zero_runs import ZeroRun, ZeroRuns
 
@@ -192,7 +192,7 @@ def matrices_of(places: Sequence[_safetensors.Place], data_begin: int) -> list[M
     """Those of the tensors that are weight matrices or norms, in the order of their bytes."""
     return [
         Matrix(
-            clean(p.name),
+            clean(p.name, SAID),
             data_begin + p.begin,
             data_begin + p.end,
             (p.end - p.begin) // prod(p.shape[:-1]),

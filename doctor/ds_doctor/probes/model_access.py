@@ -29,8 +29,9 @@ class Blocked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelAccess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`user`: the user that will serve the model, as it was given; `source`: option, container, pod, unit (None: nobody
-    says); `uid` and `gids`: what that is on this host. `problem`: user-unknown (no such name here), image-user (a name
+    """What stands in the way of the user that will serve the model.
+
+    `user`: it, as it was given; `source`: option, container, pod, unit (None: nobody says); `uid` and `gids`: what that is on this host. `problem`: user-unknown (no such name here), image-user (a name
     of the image's own), other-namespace (its numbers are not those of this host).
 
     `files`: of the model, as far as an engine reads them. `blocked`: the first of `blocked_count` things in the user's way;

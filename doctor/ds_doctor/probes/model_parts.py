@@ -16,7 +16,7 @@ from .model_folder import Names
 class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A file that is not what its name says. `what`: vocabulary, template, settings. `problem`: not-json, not-object, cut (it
     ends too early), unclosed (a template whose `detail` is never ended), lfs-pointer, html, xml, zeros, empty, or why it
-    cannot be read (denied, unreadable, too-large, dangling)."""
+    cannot be read (denied, unreadable, too-large, dangling, or a file type that is no regular file)."""
 
     name: str
     what: str
@@ -25,7 +25,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ModelParts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`files` were looked at, `parts` are those of them that are not what they should be.
+    """The small files that the model needs: of `files` that were looked at, `parts` are not what they should be.
 
     `vocabulary`: a file of it, or code of a tokenizer, is there; `tokenizer_class` as tokenizer_config.json names it (None:
     there is no such file), `own_tokenizer`: its code is the model's own, or a vocabulary may be there under a name of its own;

@@ -35,8 +35,9 @@ class ZeroRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ZeroRuns(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The runs that were met in `files` weight files, at most `RUNS` of them; `unseen`: files that were not looked into for
-    want of time, `blind`: files of a format whose tensors are not known here."""
+    """The runs of zeros that were met, at most `RUNS` of them.
+
+    `files`: weight files that were looked into; `unseen`: those that were not for want of time, `blind`: files of a format whose tensors are not known here."""
 
     of_command: ClassVar[bool] = True
 

@@ -32,7 +32,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "files": ("{files} files, {size}", "{files} 个文件，{size}"),
     "hashed": ("{size} hashed in {time} ({rate}/s)", "校验 {size}，用时 {time}（{rate}/s）"),
     "hashed.few": ("{size} hashed", "校验 {size}"),
-    "cached": ("{n} proven earlier and unchanged", "{n} 个此前已校验且未变"),
+    "cached": ("{n} hashed earlier and unchanged", "{n} 个此前已校验且未变"),
     "status.proven": ("proven", "已证实"),
     "status.wrong": ("WRONG", "不符"),
     "status.unproven": ("nothing vouches", "无依据"),
