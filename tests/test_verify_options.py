@@ -203,3 +203,11 @@ def test_the_snapshot_of_one_commit_is_no_proof_of_another(shelf: Path, tmp_path
         env = running.environment(tmp_path / "cache", made.env)
         said = running.forked(["verify", str(made.folder), "--revision", revision], env)
         assert said.status == status, said.told()
+
+
+def test_a_folder_that_is_no_model_is_not_read_through(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    os.mkfifo(tmp_path / "queue")
+    said = verify(tmp_path, "--format", "json")
+    assert said.status == 1 and said.status_of("weights-none") == "fail"
+    assert all(f["how"] is None for f in json.loads(said.out)["files"])
