@@ -7,6 +7,7 @@ import os
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -152,21 +153,22 @@ def test_what_an_engine_reads_must_be_a_file(shelf: Path, tmp_path: Path, name: 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
-def test_what_the_user_may_not_read_is_told_once_and_not_as_a_broken_disk(model: Path, tmp_path: Path) -> None:
-    for folder in (*tmp_path.parents, tmp_path, model.parent):
-        if folder.stat().st_uid == 0 and len(folder.parts) > 2 and not folder.stat().st_mode & 1:
-            folder.chmod(0o755)
-    (model / "modeling_own.py").write_text("x = 1\n")
-    for name in ("model-00002-of-00003.safetensors", "modeling_own.py"):
-        (model / name).chmod(0o600)
+def test_what_the_user_may_not_read_is_told_once_and_not_as_a_broken_disk(shelf: Path, tmp_path: Path) -> None:
+    private = ["model-00002-of-00003.safetensors", "modeling_own.py"]
+    command = [sys.executable, "-m", "ds_doctor", "verify", "--format", "json"]
     env = {**running.environment(tmp_path / "cache", {}), "HOME": "/nonexistent"}
-    command = [sys.executable, "-m", "ds_doctor", "verify", str(model), "--format", "json"]
-    ran = subprocess.run(command, capture_output=True, env=env, user=65534, group=65534, extra_groups=[], check=False)
-    failed = {
-        r["rule"]: [f["on"] for f in r["findings"]] for r in json.loads(ran.stdout)["results"] if r["status"] == "fail"
-    }
-    assert ran.returncode == 3
-    assert failed == {"weights-unreadable": ["model-00002-of-00003.safetensors", "modeling_own.py"]}
+    with tempfile.TemporaryDirectory() as open_to_all:  # pytest's own folders are root's alone
+        os.chmod(open_to_all, 0o755)
+        model = Path(build.take(shelf, "sums beside", Path(open_to_all) / "m").target)
+        (model / "modeling_own.py").write_text("x = 1\n")
+        for name in private:
+            (model / name).chmod(0o600)
+        ran = subprocess.run(
+            [*command, str(model)], capture_output=True, env=env, user=65534, group=65534, extra_groups=[], check=False
+        )
+    results = json.loads(ran.stdout)["results"]
+    failed = {r["rule"]: [f["on"] for f in r["findings"]] for r in results if r["status"] == "fail"}
+    assert ran.returncode == 3 and failed == {"weights-unreadable": private}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -180,3 +182,24 @@ def test_root_leaves_nothing_in_the_home_of_another_user(model: Path, tmp_path: 
         ran = subprocess.run(command, capture_output=True, env={**env, "HOME": str(place)}, check=False)
         assert ran.returncode == 0
     assert list(home.iterdir()) == [] and not (tmp_path / "no-home").exists()
+
+
+def test_the_manifest_of_a_part_is_said_to_be_one(model: Path, tmp_path: Path) -> None:
+    said = verify(model, "--only-shards", "1/2", "--no-cache", "--write-manifest", str(tmp_path / "part.json"))
+    assert said.status == 0 and "no manifest of the whole model" in said.err, said.told()
+
+
+def test_files_that_nothing_vouches_for_are_not_called_the_right_ones(shelf: Path, tmp_path: Path) -> None:
+    model = Path(build.take(shelf, "sharded", tmp_path / "m").target)
+    said = verify(model, "--format", "json")
+    assert said.status == 0 and said.status_of("weights-file-changed") == "unknown", said.told()
+
+
+def test_the_snapshot_of_one_commit_is_no_proof_of_another(shelf: Path, tmp_path: Path) -> None:
+    made = build.take(shelf, "hub", tmp_path / "m")
+    commit = made.folder.name
+    assert made.folder.parent.name == "snapshots"
+    for revision, status in (("main", 0), (commit, 0), (commit[:7], 0), ("f" * 40, 2), ("v2", 2)):
+        env = running.environment(tmp_path / "cache", made.env)
+        said = running.forked(["verify", str(made.folder), "--revision", revision], env)
+        assert said.status == status, said.told()

@@ -91,6 +91,13 @@ def the_files_beside_the_weights_are_the_right_ones(
     if not proof.hashed:
         for rule in ("weights-file-changed", "weights-document-changed"):
             yield undecided(rule, "weights-not-hashed", path=quoted_path(model))
+    elif proof.proven == proof.weights_proven:  # a pass would say that they are the right ones
+        nothing = proof.unvouched.count == proof.weights
+        for rule in ("weights-file-changed", "weights-document-changed"):
+            if nothing:
+                yield undecided(rule, "weights-not-vouched", path=quoted_path(model))
+            else:
+                yield undecided(rule, "weights-beside-not-vouched")
 
 
 @check("weights-changing", "weights-read-error")

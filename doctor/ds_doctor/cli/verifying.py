@@ -2,60 +2,39 @@
 
 from __future__ import annotations
 
-import errno
+import functools
 import os
 import shlex
 import sys
+import threading
 import time
 from typing import Any
 
 import msgspec
 
 from .. import __version__, engine, manifest
-from ..catalogue import Catalogue
 from ..gather import Gathering
-from ..host import Asked, Host
+from ..host import Host
 from ..model import Lang, Outcome, Trouble
-from ..probes._folder_names import is_model_file
 from ..probes._weight_file import PARSED
-from ..probes.checksums import Vouching
+from ..probes.checksums import Checksums, Vouching
 from ..probes.model_access import ModelAccess
 from ..probes.model_folder import ModelFolder
 from ..probes.proof import FileProof, Proof, recalled, tally
+from ..registry import Check, load_plugins
 from ..report import verify as document
 from ..report.document import TargetDoc, ToolDoc, result_doc
 from ..report.verify_words import word
-from . import Unwritten, Usage, files, put
+from . import Unwritten, Usage, put
 from .judge import outputs_of, site_rules, write_out
-from .lang import from_arguments, from_locale, t
-from .proving import STRUCTURE_S, Stopped, Wish, of_part, prove
+from .lang import from_locale, t
+from .proving import STRUCTURE_S, Stopped, Wish, prove
 from .terminal import colorful, width
+from .verify_asked import Request, asked, check, part_of
 
 FAMILY = "weights"
 # What fails because it cannot be read says nothing about the content.
 UNREAD = frozenset(["weights-unreadable", "weights-read-error"])
-
-
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of `verify`, as they were typed."""
-
-    path: str
-    quick: bool = False
-    manifest: str | None = None
-    write_manifest: str | None = None
-    only_shards: str | None = None
-    user: str | None = None
-    revision: str | None = None
-    no_cache: bool = False
-    warm: bool = False
-    threads: int | None = None
-    strict: bool = False
-    form: str = "text"
-    output: tuple[str, ...] = ()
-    rules: tuple[str, ...] = ()
-    lang: Lang | None = None
-    verbose: bool = False
-    quiet: bool = False
 
 
 def verify(r: Request) -> int:
@@ -63,27 +42,23 @@ def verify(r: Request) -> int:
     begun = time.monotonic()
     started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     lang = r.lang or from_locale()
-    _check(r)
+    check(r)
     outputs = outputs_of(r.output, [("--write-manifest", r.write_manifest)] if r.write_manifest else [])
-    doctor = engine.assemble(os.environ)
-    doctor, off = site_rules(doctor, r.rules)
-    choice = engine.Choice(only=(FAMILY,), off=off)
-    checks, rules, _ = engine.chosen(doctor, choice)
-
-    host = Host(_asked(r))
-    outcomes = _look(host, checks, lang)
+    host = Host(asked(r))
+    outcomes = _look(host, [ModelFolder, Checksums, *([ModelAccess] if r.user is not None else [])], lang)
+    judges = _Judges(r)
+    if r.rules:  # a site's file that is wrong is told before the work
+        judges.get()
     try:
-        folder = _there(r, host, outcomes, doctor.catalogue, lang)
-    except Unseen as e:
+        folder = _there(r, host, outcomes, judges, lang)
+        _fits(r, host, folder, outcomes.get(ModelAccess))
+        vouching = _vouching(host)
+        states, seconds = _states(r, host, vouching, lang, judges)
+    except (Stopped, Unseen) as e:
         sys.stderr.write(f"ds-doctor: {e}\n")
-        return 3
-    _fits(r, folder, outcomes[ModelAccess])
-    vouching = _vouching(host)
-    try:
-        states, seconds = _states(r, host, vouching, lang)
-    except Stopped as e:
-        sys.stderr.write(f"ds-doctor: {e.said}\n")
         return e.status
+    doctor, checks, rules = judges.get()
+    outcomes |= _look(host, [f for f in engine.wanted(checks) if f not in outcomes], lang)
     if vouching is not None:
         outcomes[Proof] = Outcome(tally(states, hashed=not r.quick))
     results = engine.judge(checks, outcomes, doctor.catalogue, rules)
@@ -111,79 +86,43 @@ def verify(r: Request) -> int:
     return _told(r, doc, states, "" if vouching is None else vouching.root, outputs, lang)
 
 
-def _check(r: Request) -> None:
-    for name in ("path", "manifest", "write_manifest", "only_shards", "user", "revision"):
-        if getattr(r, name) == "":
-            shown = "PATH" if name == "path" else "--" + name.replace("_", "-")
-            raise Usage(t(f"{shown}: the value is empty", f"{shown}：值为空"))
-    if r.threads is not None and not 1 <= r.threads <= 1024:
-        raise Usage(t(f"--threads {r.threads}: between 1 and 1024", f"--threads {r.threads}：应在 1 到 1024 之间"))
-    if r.quick:
-        for name in ("write_manifest", "only_shards", "warm", "no_cache"):
-            if getattr(r, name):
-                shown = "--" + name.replace("_", "-")
-                raise Usage(t(f"--quick and {shown} exclude each other", f"--quick 与 {shown} 不能同时使用"))
-    if r.only_shards is not None:
-        _part(r.only_shards, ())
-    if r.manifest is not None:
-        _manifest(r.manifest)
-    written = [("--output", o.partition("=")[2]) for o in r.output]
-    if r.write_manifest is not None:
-        written.append(("--write-manifest", r.write_manifest))
-    for option, path in written:
-        read = option == "--output" and r.manifest is not None and os.path.exists(path)
-        if os.path.isfile(path) and (
-            is_model_file(os.path.basename(path)) or (read and os.path.samefile(path, r.manifest or path))
-        ):
-            raise Usage(
-                t(f"{option} {path}: would overwrite what is verified", f"{option} {path}：会覆盖用于校验的文件")
-            )
+class _Judges:
+    """The checks of the weights with their words. They are loaded when they are asked for, or in the background while files are hashed."""
+
+    def __init__(self, r: Request) -> None:
+        self.r = r
+        self.loading: threading.Thread | None = None
+        self.loaded: tuple[engine.Doctor, list[Check], set[str]] | None = None
+
+    def ahead(self) -> None:
+        """Begin to load them. Threads that hash need Python's lock for moments only, and soon."""
+        if self.loaded is None:
+            sys.setswitchinterval(0.0005)
+            self.loading = threading.Thread(target=self._load, daemon=True, name="judges")
+            self.loading.start()
+
+    def get(self) -> tuple[engine.Doctor, list[Check], set[str]]:
+        if self.loading is not None:
+            self.loading.join()
+            sys.setswitchinterval(0.005)
+        if self.loaded is None:
+            self._load()
+        assert self.loaded is not None
+        return self.loaded
+
+    def _load(self) -> None:
+        # A site's file may speak of every rule; otherwise only those of the weights are needed.
+        load = load_plugins if self.r.rules else functools.partial(load_plugins, FAMILY)
+        doctor, off = site_rules(engine.assemble(os.environ, load), self.r.rules)
+        checks, rules, _ = engine.chosen(doctor, engine.Choice(only=(FAMILY,), off=off))
+        self.loaded = doctor, checks, rules
 
 
-def _part(part: str, names: tuple[str, ...]) -> frozenset[str]:
-    try:
-        return of_part(part, names)
-    except ValueError:
-        raise Usage(
-            t(f"--only-shards {part}: I/N, for example 1/4", f"--only-shards {part}：应为 I/N，例如 1/4")
-        ) from None
-
-
-def _manifest(path: str) -> None:
-    """Usage in one line for a manifest that cannot be used."""
-    data = files.read("--manifest", path, manifest.LIMIT)
-    try:
-        listed = manifest.parse(data, os.path.basename(path), ["/"])  # what absolute names mean here, the look tells
-        if not listed.entries:
-            raise manifest.NotAManifest("no-entries", listed.problems[0].line if listed.problems else None)
-    except manifest.NotAManifest as e:
-        what = word("manifest." + e.why, from_arguments(sys.argv[1:]))
-        raise Usage(
-            f"--manifest {path}{t(': ', '：')}{what}"
-            + (t(f" (line {e.line})", f"（第 {e.line} 行）") if e.line else "")
-        ) from None
-
-
-def _asked(r: Request) -> Asked:
-    try:
-        os.lstat(r.path)
-        path = files.absolute("PATH", r.path)
-    except OSError as e:
-        if e.errno == errno.ENAMETOOLONG:
-            raise Usage(f"PATH {r.path[:60]}…: {e.strerror}") from None
-        # Not there: it may be a model's id. In a folder that may not be searched: the look says so.
-        path = r.path if e.errno in (errno.ENOENT, errno.ENOTDIR) else files.absolute("PATH", r.path)
-    except ValueError as e:
-        raise Usage(f"PATH {r.path!r}: {e}") from None
-    manifest = None if r.manifest is None else files.absolute("--manifest", r.manifest)
-    return Asked(model=path, manifest=manifest, user=r.user, revision=r.revision)
-
-
-def _look(host: Host, checks: list[Any], lang: Lang) -> dict[type, Outcome]:
+def _look(host: Host, facts: list[type], lang: Lang) -> dict[type, Outcome]:
     from .progress import Progress
 
     gathering = Gathering(host, time.monotonic() + STRUCTURE_S)
-    gathering.want([*engine.wanted(checks), ModelFolder, ModelAccess])
+    gathering.want(facts)
     with Progress(lang) as progress:
         return gathering.collect(progress.waiting)
 
@@ -191,12 +130,15 @@ def _look(host: Host, checks: list[Any], lang: Lang) -> dict[type, Outcome]:
 class Unseen(Exception):
     """The structure could not be looked at: one line for standard error, exit status 3."""
 
+    status = 3
 
-def _there(r: Request, host: Host, outcomes: dict[type, Outcome], words: Catalogue, lang: Lang) -> ModelFolder:
+
+def _there(r: Request, host: Host, outcomes: dict[type, Outcome], judges: _Judges, lang: Lang) -> ModelFolder:
     """What was looked at. Usage where there is nothing, Unseen where it gave no answer."""
     outcome = outcomes[ModelFolder]
     folder = outcome.fact
     if not isinstance(folder, ModelFolder):
+        words = judges.get()[0].catalogue
         said = f"{r.path}{t(': ', '：')}{words.explain(outcome.reason, lang) if outcome.reason else outcome.trouble}"
         if outcome.trouble == "absent":  # an address of a bucket, say
             raise Usage(said)
@@ -222,9 +164,10 @@ def _there(r: Request, host: Host, outcomes: dict[type, Outcome], words: Catalog
     return folder
 
 
-def _fits(r: Request, folder: ModelFolder, access: Outcome) -> None:
+def _fits(r: Request, host: Host, folder: ModelFolder, access: Outcome | None) -> None:
     """Usage, before anything is hashed, for an option that says nothing about this model or this host."""
-    if r.user is not None and isinstance(access.fact, ModelAccess) and access.fact.problem == "user-unknown":
+    seen = None if access is None else access.fact
+    if r.user is not None and isinstance(seen, ModelAccess) and seen.problem == "user-unknown":
         raise Usage(
             t(
                 f"--user {r.user}: no such user or group on this host; give UID or UID:GID",
@@ -238,6 +181,25 @@ def _fits(r: Request, folder: ModelFolder, access: Outcome) -> None:
                 f"--revision {r.revision}：{r.path} 不在 Hub 缓存中，只有 Hub 缓存才有可选的版本",
             )
         )
+    if r.revision is not None and folder.hub is not None and not _is_of(host, os.path.abspath(r.path), r.revision):
+        raise Usage(
+            t(
+                f"--revision {r.revision}: {r.path} is the snapshot of another one",
+                f"--revision {r.revision}：{r.path} 是另一版本的快照",
+            )
+        )
+
+
+def _is_of(host: Host, path: str, revision: str) -> bool:
+    """Whether the path may be of the revision: it is no snapshot of one commit, or that of this commit, branch or tag."""
+    repository, _, inside = path.partition("/snapshots/")
+    commit = inside.partition("/")[0]
+    if not commit or commit.startswith(revision):
+        return True
+    try:
+        return host.text(f"{repository}/refs/{revision}", limit=4096).strip() == commit
+    except Trouble:
+        return False
 
 
 def _models_in(host: Host, folder: ModelFolder) -> list[str]:
@@ -260,14 +222,16 @@ def _vouching(host: Host) -> Vouching | None:
         return None
 
 
-def _states(r: Request, host: Host, vouching: Vouching | None, lang: Lang) -> tuple[list[FileProof], float]:
+def _states(
+    r: Request, host: Host, vouching: Vouching | None, lang: Lang, judges: _Judges
+) -> tuple[list[FileProof], float]:
     if vouching is None:
         return [], 0.0
     if r.quick:
         return list(recalled(host, vouching)), 0.0
     part = None
     if r.only_shards is not None:
-        part = _part(r.only_shards, tuple(f.name for f in vouching.files if f.role == "weights"))
+        part = part_of(r.only_shards, tuple(f.name for f in vouching.files if f.role == "weights"))
     wish = Wish(
         threads=r.threads,
         warm=r.warm,
@@ -276,7 +240,7 @@ def _states(r: Request, host: Host, vouching: Vouching | None, lang: Lang) -> tu
         part=part,
         quiet=r.quiet,
     )
-    return prove(host, vouching, wish, lang)
+    return prove(host, vouching, wish, lang, judges.ahead)
 
 
 def _concluded(r: Request, verdicts: engine.Verdicts, folder: ModelFolder, states: list[FileProof]) -> engine.Verdicts:
@@ -349,7 +313,8 @@ def _write_manifest(
         )
     done = write_out("--write-manifest", path, data, status)
     if done == status:
-        sys.stderr.write(f"ds-doctor: {word('manifest.written', lang, n=len(entries), path=path)}\n")
+        said = "manifest.written" if len(entries) == len(states) else "manifest.partly"
+        sys.stderr.write(f"ds-doctor: {word(said, lang, n=len(entries), files=len(states), path=path)}\n")
     return done
 
 

@@ -41,6 +41,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "status.unread": ("UNREAD", "未读"),
     "all": ("Files", "文件"),
     "manifest.written": ("{n} digests written to {path}", "已将 {n} 个哈希值写入 {path}"),
+    "manifest.partly": (
+        "{n} digests written to {path}; the rest of the {files} files was not hashed, so that it is no manifest of the whole model",
+        "已将 {n} 个哈希值写入 {path}；共 {files} 个文件，其余未校验，因此它不是整个模型的清单",
+    ),
     "manifest.kept": (
         "{path} is not written: what is damaged must not vouch for others",
         "未写入 {path}：不能让损坏的内容作为比对依据",
