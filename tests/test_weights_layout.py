@@ -729,3 +729,22 @@ def test_a_name_is_one_word_of_the_command_whatever_it_is(tmp_path: Path) -> Non
     words = shlex.split(str(command))
     assert words[:4] == ["rm", "-f", f"{tmp_path}/m/&& rm -rf $HOME'", "&&"]
     assert words[4:9] == ["modelscope", "download", "--model", "Qwen/Qwen3.5-0.8B", "&& rm -rf $HOME'"]
+
+
+def test_a_list_in_a_folder_of_its_own_is_of_the_files_beside_it(tmp_path: Path) -> None:
+    folder = build.sharded(tmp_path / "m")
+    shards = sorted(folder.glob("*.safetensors"))
+    (folder / "checksums").mkdir()
+    (folder / "checksums" / "SHA256SUMS").write_text("".join(f"{sha256(p)}  {p.name}\n" for p in shards))
+    assert faults(folder) == {}
+    assert [name for name, is_right in right(look(folder)[1]).items() if is_right] == [p.name for p in shards]
+    shards[1].write_bytes(shards[1].read_bytes()[:-1] + b"\2")
+    assert right(look(folder)[1])[shards[1].name] is False
+    shards[1].unlink()
+    (folder / "model.safetensors.index.json").unlink()
+    assert "file-missing" in faults(folder)
+    # A part's own list stays that of its files, though none of them was fetched and others have their names.
+    other = build.sharded(tmp_path / "n")
+    (other / "onnx").mkdir()
+    (other / "onnx" / "SHA256SUMS").write_text(f"{'a' * 64}  config.json\n{'b' * 64}  model.onnx\n")
+    assert right(look(other)[1])["config.json"] is None

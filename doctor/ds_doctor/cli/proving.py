@@ -66,10 +66,12 @@ def prove(
     """What is known of every file's content afterwards, and the seconds that it took. Stopped when a signal came in between.
     `meanwhile` is called when there is something to hash, before that begins; it must return at once."""
     states = list(recalled(host, vouching)) if wish.remember else [FileProof(file=f) for f in vouching.files]
+    # A folder without weights is no model: nobody waits until all of /proc or a home folder is read.
+    bare = not any(s.file.role == "weights" for s in states)
     of_path: dict[str, list[int]] = {}  # two names can lead to one path
     due: dict[str, dict[str, None]] = {}
     for i, state in enumerate(states):
-        algorithms = _due(state, wish)
+        algorithms = () if bare and not state.file.expected else _due(state, wish)
         if not algorithms and wish.warm:  # known, and to be brought into memory all the same
             algorithms = tuple(state.digests)[:1]
         if algorithms:

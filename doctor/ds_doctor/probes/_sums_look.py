@@ -11,6 +11,7 @@ import msgspec
 from ..api import Host, Trouble
 from ..manifest import is_list_name, parse
 from ..manifest.structs import Entry, Manifest, NotAManifest
+from ._folder_names import is_weights
 from ._weight_file import clean
 from .checksums import SumsFile
 
@@ -113,7 +114,8 @@ def _told(name: str, manifest: Manifest) -> SumsFile:
 
 def aligned(entries: Iterable[Entry], there: Set[str], folder: str, root: str = "") -> dict[str, Entry]:
     """The entries by names in the model's folder `root`. A list made higher up (`sha256sum */*`) has folders' names in front of each: where none
-    of its names is here otherwise, those below the folder's own name are taken, or what all have in common is left off."""
+    of its names is here otherwise, those below the folder's own name are taken, or what all have in common is left off, or a list in a folder of
+    its own is of the files beside that folder."""
     every = list(entries)
     prefix = f"{folder}/" if folder else ""
     if not any(prefix + e.name in there for e in every):
@@ -128,4 +130,6 @@ def aligned(entries: Iterable[Entry], there: Set[str], folder: str, root: str = 
             off = len("/".join(common[:cut])) + 1
             if any(prefix + e.name[off:] in there for e in every):
                 return {prefix + e.name[off:]: e for e in every}
+        if prefix and any(e.name in there and is_weights(posixpath.basename(e.name)) for e in every):
+            return {e.name: e for e in every}  # `sha256sum *.safetensors > checksums/SHA256SUMS`
     return {prefix + e.name: e for e in every}

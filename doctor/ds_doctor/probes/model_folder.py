@@ -79,7 +79,8 @@ class ShardIndex(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Numbering(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The files `<stem>-00001-of-000NN.<ext>` of one total: how many there are, which are not; `beyond`: a number that is
     none of the total. `decided`: an index names some
-    of them, and says which are due. Else `copies` are those all of whose tensors are in another one, `twice` these tensors."""
+    of them, and says which are due. Else `copies` are those all of whose tensors are in another one, `twice` these tensors, or
+    where no file is such a copy those that are in several files."""
 
     stem: str
     ext: str
