@@ -266,6 +266,7 @@ def test_odd_names_are_read_shown_and_kept(name: bytes, tmp_path: Path) -> None:
 def test_a_folder_name_that_is_not_utf8_is_taken(tmp_path: Path) -> None:
     folder = os.fsdecode(os.path.join(os.fsencode(tmp_path), b"m\xff\n\x1b"))
     build.lay(Path(folder), repos.sharded())
+    running.settle()
     said = verify(folder, tmp_path / "c")
     sane(said)
     assert said.status == 0, said.told()
@@ -416,6 +417,7 @@ def test_a_file_that_changes_while_it_is_read_is_told_as_such(
     assert changing and running.speaks_of(changing, [made.victim]), said.told()
     assert said.file(made.victim)["status"] == "changed", said.told()
     assert said.file(made.layout.weights[0])["status"] == "proven"
+    running.settle()
     later = verify(made.folder, tmp_path / "c")  # and what was read meanwhile is not remembered
     assert later.file(made.victim)["how"] == "hashed", later.told()
 

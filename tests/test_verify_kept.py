@@ -21,6 +21,7 @@ import verify_run as running
 
 def verify(made: build.Made, cache: Path, *args: str, env: dict[str, str] | None = None) -> running.Said:
     argv = ["verify", made.target, "--format", "json", *made.args, *args]
+    running.settle()
     return running.forked(argv, running.environment(cache, {**made.env, **(env or {})}))
 
 
@@ -321,6 +322,7 @@ def test_two_at_once_do_not_disturb_each_other(shelf: Path, tmp_path: Path) -> N
     made = build.take(shelf, "hub", tmp_path / "x")
     env = running.environment(tmp_path / "c", made.env)
     said: list[running.Said] = []
+    running.settle()
 
     def one() -> None:
         said.append(running.program(["verify", made.target, "--format", "json"], env))

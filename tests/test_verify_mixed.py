@@ -196,6 +196,7 @@ def test_run_reports_the_quick_part_and_never_calls_content_proven_unread(
     assert checksum["status"] == "unknown", first.told()
     assert "ds-doctor verify" in checksum["reason"] or "not provable" in checksum["reason"], checksum["reason"]
     assert not first.results("fail"), first.told()
+    running.settle()
     assert running.forked(["verify", made.target], env).status == 0
     second = running.forked(argv, env)
     expected = "pass" if made.layout.vouched else "unknown"

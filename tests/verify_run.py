@@ -175,6 +175,11 @@ def program(argv: list[str], env: Mapping[str, str], timeout: float = 120, **mor
     )
 
 
+def settle() -> None:
+    """What was written in this moment is not remembered, since it may still change within one tick of the file system's clock."""
+    time.sleep(0.05)
+
+
 def names_in(result: Mapping[str, Any]) -> str:
     """Everything that a result's findings say, as one text."""
     return json.dumps([result["title"], result["findings"]], ensure_ascii=False)
