@@ -83,6 +83,9 @@ def assemble(
                 PluginError(plugin.name, Reason("plugin-catalogue-broken", {"plugin": plugin.name, "error": str(e)}))
             )
             continue
+        if plugin.part:
+            judged = {rule for one in plugin.checks for rule in one.rules}
+            words = msgspec.structs.replace(words, rule={k: v for k, v in words.rule.items() if k in judged})
         wrong = _disagreement(plugin, words, owner)
         if wrong is not None:
             errors.append(PluginError(plugin.name, wrong))

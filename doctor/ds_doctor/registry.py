@@ -47,11 +47,12 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Plugin(msgspec.Struct, frozen=True):
-    """An installed distribution's checks, and where its rules.toml lies."""
+    """An installed distribution's checks, and where its rules.toml lies. `part`: only one family of the checks was loaded."""
 
     name: str
     checks: tuple[Check, ...]
     folder: str
+    part: bool = False
 
 
 def check(*rules: str) -> Callable[[F], F]:
@@ -135,16 +136,18 @@ def checks_in(module: types.ModuleType, plugin: str) -> Iterator[Check]:
         yield Check(name, family, plugin, rules, wants, function)
 
 
-def load_plugin(name: str, target: str) -> Plugin:
-    """Import the package that an entry point names, and all its modules. Whatever it raises is the caller's."""
-
+def load_plugin(name: str, target: str, family: str | None = None) -> Plugin:
+    """Import the package that an entry point names, and all its modules, or those of one family where the package says that they are called
+    by it (BY_FAMILY). Whatever it raises is the caller's."""
     package = importlib.import_module(target)
     modules = [package]
+    part = family is not None and getattr(package, "BY_FAMILY", False)
     for name_ in _modules_of(package):
-        modules.append(importlib.import_module(f"{target}.{name_}"))
+        if not part or f"{name_}_".startswith(f"{family}_"):
+            modules.append(importlib.import_module(f"{target}.{name_}"))
     checks = tuple(c for m in modules for c in checks_in(m, name))
     file = package.__file__ or ""
-    return Plugin(name, checks, os.path.dirname(file))
+    return Plugin(name, checks, os.path.dirname(file), part)
 
 
 def warm(plugins: Iterable[Plugin], engine: str) -> None:
@@ -168,13 +171,13 @@ def _modules_of(package: types.ModuleType) -> list[str]:
     return sorted(n for n in names if n.isidentifier() and not n.startswith("_"))
 
 
-def load_plugins() -> tuple[list[Plugin], list[PluginError]]:
-    """All installed plugins, our own first. One that cannot be imported becomes a PluginError."""
+def load_plugins(family: str | None = None) -> tuple[list[Plugin], list[PluginError]]:
+    """All installed plugins, our own first; of those that allow it, one family only. One that cannot be imported becomes a PluginError."""
     plugins: list[Plugin] = []
     errors: list[PluginError] = []
     for name, target in entry_points():
         try:
-            plugins.append(load_plugin(name, target))
+            plugins.append(load_plugin(name, target, family))
         except (Exception, SystemExit) as e:  # noqa: BLE001 - a stranger's module may raise anything; it costs its own checks only
             reason = Reason("plugin-import-failed", {"plugin": name, "error": one_line(e)})
             errors.append(PluginError(name, reason))

@@ -68,7 +68,7 @@ def run(options: Options) -> int:
         try:
             deadline += prove_all(options, asked, gathered, lang)
         except Stopped as e:
-            sys.stderr.write(f"ds-doctor: {e.said}\n")
+            sys.stderr.write(f"ds-doctor: {e}\n")
             return e.status
     judged = [engine.judge(checks, o, words, rules, deadline) for o in gathered]
     together = combine([host_words.service_name(a) for a in asked], judged)

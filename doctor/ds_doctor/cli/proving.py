@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 import msgspec
@@ -38,7 +38,6 @@ class Stopped(Exception):
     def __init__(self, status: int, said: str) -> None:
         super().__init__(said)
         self.status = status
-        self.said = said
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,8 +60,11 @@ def _due(state: FileProof, wish: Wish) -> tuple[str, ...]:
     return tuple(dict.fromkeys(a for a in (*wanted, *wish.more) if a not in state.digests))
 
 
-def prove(host: Host, vouching: Vouching, wish: Wish, lang: Lang) -> tuple[list[FileProof], float]:
-    """What is known of every file's content afterwards, and the seconds that it took. Stopped when a signal came in between."""
+def prove(
+    host: Host, vouching: Vouching, wish: Wish, lang: Lang, meanwhile: Callable[[], None] | None = None
+) -> tuple[list[FileProof], float]:
+    """What is known of every file's content afterwards, and the seconds that it took. Stopped when a signal came in between.
+    `meanwhile` is called when there is something to hash, before that begins; it must return at once."""
     states = list(recalled(host, vouching)) if wish.remember else [FileProof(file=f) for f in vouching.files]
     of_path: dict[str, list[int]] = {}  # two names can lead to one path
     due: dict[str, dict[str, None]] = {}
@@ -77,6 +79,8 @@ def prove(host: Host, vouching: Vouching, wish: Wish, lang: Lang) -> tuple[list[
     if not todo:
         return states, 0.0
     memory = _Memory(host, vouching) if wish.remember else None
+    if meanwhile is not None:
+        meanwhile()
     begun = time.monotonic()
     with _Signals() as signals, _Progress(sum(j.size for j in todo), lang, wish.quiet) as progress:
         for done in hash_files(todo, threads=wish.threads, warm=wish.warm, progress=progress.add, stop=signals.stop):

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import shlex
 import sys
+import threading
 import time
 from typing import Any
 
 import msgspec
 
 from .. import __version__, engine, manifest
-from ..catalogue import Catalogue
 from ..gather import Gathering
 from ..host import Asked, Host
 from ..model import Lang, Outcome, Trouble
 from ..probes._folder_names import is_model_file
 from ..probes._weight_file import PARSED
-from ..probes.checksums import Vouching
+from ..probes.checksums import Checksums, Vouching
 from ..probes.model_access import ModelAccess
 from ..probes.model_folder import ModelFolder
 from ..probes.proof import FileProof, Proof, recalled, tally
+from ..registry import Check, load_plugins
 from ..report import verify as document
 from ..report.document import TargetDoc, ToolDoc, result_doc
 from ..report.verify_words import word
@@ -65,25 +67,21 @@ def verify(r: Request) -> int:
     lang = r.lang or from_locale()
     _check(r)
     outputs = outputs_of(r.output, [("--write-manifest", r.write_manifest)] if r.write_manifest else [])
-    doctor = engine.assemble(os.environ)
-    doctor, off = site_rules(doctor, r.rules)
-    choice = engine.Choice(only=(FAMILY,), off=off)
-    checks, rules, _ = engine.chosen(doctor, choice)
-
     host = Host(_asked(r))
-    outcomes = _look(host, checks, lang)
+    outcomes = _look(host, [ModelFolder, Checksums, *([ModelAccess] if r.user is not None else [])], lang)
+    judges = _Judges(r)
+    if r.rules:  # a site's file that is wrong is told before the work
+        judges.get()
     try:
-        folder = _there(r, host, outcomes, doctor.catalogue, lang)
-    except Unseen as e:
+        folder = _there(r, host, outcomes, judges, lang)
+        _fits(r, host, folder, outcomes.get(ModelAccess))
+        vouching = _vouching(host)
+        states, seconds = _states(r, host, vouching, lang, judges)
+    except (Stopped, Unseen) as e:
         sys.stderr.write(f"ds-doctor: {e}\n")
-        return 3
-    _fits(r, host, folder, outcomes[ModelAccess])
-    vouching = _vouching(host)
-    try:
-        states, seconds = _states(r, host, vouching, lang)
-    except Stopped as e:
-        sys.stderr.write(f"ds-doctor: {e.said}\n")
         return e.status
+    doctor, checks, rules = judges.get()
+    outcomes |= _look(host, [f for f in engine.wanted(checks) if f not in outcomes], lang)
     if vouching is not None:
         outcomes[Proof] = Outcome(tally(states, hashed=not r.quick))
     results = engine.judge(checks, outcomes, doctor.catalogue, rules)
@@ -179,11 +177,43 @@ def _asked(r: Request) -> Asked:
     return Asked(model=path, manifest=manifest, user=r.user, revision=r.revision)
 
 
-def _look(host: Host, checks: list[Any], lang: Lang) -> dict[type, Outcome]:
+class _Judges:
+    """The checks of the weights with their words. They are loaded when they are asked for, or in the background while files are hashed."""
+
+    def __init__(self, r: Request) -> None:
+        self.r = r
+        self.loading: threading.Thread | None = None
+        self.loaded: tuple[engine.Doctor, list[Check], set[str]] | None = None
+
+    def ahead(self) -> None:
+        """Begin to load them. Threads that hash need Python's lock for moments only, and soon."""
+        if self.loaded is None:
+            sys.setswitchinterval(0.0005)
+            self.loading = threading.Thread(target=self._load, daemon=True, name="judges")
+            self.loading.start()
+
+    def get(self) -> tuple[engine.Doctor, list[Check], set[str]]:
+        if self.loading is not None:
+            self.loading.join()
+            sys.setswitchinterval(0.005)
+        if self.loaded is None:
+            self._load()
+        assert self.loaded is not None
+        return self.loaded
+
+    def _load(self) -> None:
+        # A site's file may speak of every rule; otherwise only those of the weights are needed.
+        load = load_plugins if self.r.rules else functools.partial(load_plugins, FAMILY)
+        doctor, off = site_rules(engine.assemble(os.environ, load), self.r.rules)
+        checks, rules, _ = engine.chosen(doctor, engine.Choice(only=(FAMILY,), off=off))
+        self.loaded = doctor, checks, rules
+
+
+def _look(host: Host, facts: list[type], lang: Lang) -> dict[type, Outcome]:
     from .progress import Progress
 
     gathering = Gathering(host, time.monotonic() + STRUCTURE_S)
-    gathering.want([*engine.wanted(checks), ModelFolder, ModelAccess])
+    gathering.want(facts)
     with Progress(lang) as progress:
         return gathering.collect(progress.waiting)
 
@@ -191,12 +221,15 @@ def _look(host: Host, checks: list[Any], lang: Lang) -> dict[type, Outcome]:
 class Unseen(Exception):
     """The structure could not be looked at: one line for standard error, exit status 3."""
 
+    status = 3
 
-def _there(r: Request, host: Host, outcomes: dict[type, Outcome], words: Catalogue, lang: Lang) -> ModelFolder:
+
+def _there(r: Request, host: Host, outcomes: dict[type, Outcome], judges: _Judges, lang: Lang) -> ModelFolder:
     """What was looked at. Usage where there is nothing, Unseen where it gave no answer."""
     outcome = outcomes[ModelFolder]
     folder = outcome.fact
     if not isinstance(folder, ModelFolder):
+        words = judges.get()[0].catalogue
         said = f"{r.path}{t(': ', '：')}{words.explain(outcome.reason, lang) if outcome.reason else outcome.trouble}"
         if outcome.trouble == "absent":  # an address of a bucket, say
             raise Usage(said)
@@ -222,9 +255,10 @@ def _there(r: Request, host: Host, outcomes: dict[type, Outcome], words: Catalog
     return folder
 
 
-def _fits(r: Request, host: Host, folder: ModelFolder, access: Outcome) -> None:
+def _fits(r: Request, host: Host, folder: ModelFolder, access: Outcome | None) -> None:
     """Usage, before anything is hashed, for an option that says nothing about this model or this host."""
-    if r.user is not None and isinstance(access.fact, ModelAccess) and access.fact.problem == "user-unknown":
+    seen = None if access is None else access.fact
+    if r.user is not None and isinstance(seen, ModelAccess) and seen.problem == "user-unknown":
         raise Usage(
             t(
                 f"--user {r.user}: no such user or group on this host; give UID or UID:GID",
@@ -279,7 +313,9 @@ def _vouching(host: Host) -> Vouching | None:
         return None
 
 
-def _states(r: Request, host: Host, vouching: Vouching | None, lang: Lang) -> tuple[list[FileProof], float]:
+def _states(
+    r: Request, host: Host, vouching: Vouching | None, lang: Lang, judges: _Judges
+) -> tuple[list[FileProof], float]:
     if vouching is None:
         return [], 0.0
     if r.quick:
@@ -295,7 +331,7 @@ def _states(r: Request, host: Host, vouching: Vouching | None, lang: Lang) -> tu
         part=part,
         quiet=r.quiet,
     )
-    return prove(host, vouching, wish, lang)
+    return prove(host, vouching, wish, lang, judges.ahead)
 
 
 def _concluded(r: Request, verdicts: engine.Verdicts, folder: ModelFolder, states: list[FileProof]) -> engine.Verdicts:
