@@ -69,7 +69,8 @@ def test_changed_content_is_found_and_both_digests_are_told(
     assert any(file["digest"] in t and file["expected"] in t for t in finding), said.told()
     if file["algorithm"] == "sha256":
         assert file["digest"] == build.sha256(made.real(name).read_bytes())
-        assert file["expected"] == build.sha256(build.take(shelf, layout, tmp_path / "whole").real(name).read_bytes())
+        whole = build.Made(layout, shelf / build.shelved(layout))
+        assert file["expected"] == build.sha256(whole.real(name).read_bytes())
 
 
 @pytest.mark.parametrize(("layout", "fault"), pairs(STRUCTURE, "sharded", "gguf split"))

@@ -487,3 +487,37 @@ def test_a_reader_that_goes_away_is_no_traceback(shelf: Path, tmp_path: Path) ->
         text=True,
     )
     assert "Traceback" not in done.stderr
+
+
+def fifo_instead(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def folder_gone(path: Path) -> None:
+    path.parent.rename(path.parent.with_name("elsewhere"))
+
+
+@pytest.mark.parametrize("how", [Path.unlink, fifo_instead, replace, folder_gone], ids=lambda f: f.__name__)
+def test_a_file_that_is_gone_or_another_when_its_turn_comes_is_told(
+    how: Callable[[Path], object], shelf: Path, tmp_path: Path
+) -> None:
+    """The longest is read first; this is the shortest shard, and it is not what it was when the folder was listed."""
+    made = build.take(shelf, "sums gnu", tmp_path / "x")
+    first, last = made.folder / repos.shard(1), made.folder / repos.shard(3)
+    said = verify(
+        made.folder,
+        tmp_path / "c",
+        "--threads",
+        "1",
+        before=on_first_read(first, lambda: how(last) and None),
+        timeout=60,
+    )
+    sane(said)
+    file = said.file(last.name)
+    if how is replace:  # by the same content: its digest is right
+        assert said.status == 0 or file["status"] == "changed", said.told()
+    else:
+        assert said.status in (1, 3), said.told()
+        assert file["status"] in ("unread", "changed"), said.told()
+        assert any(running.speaks_of(r, [last.name]) for r in said.results("fail").values()), said.told()

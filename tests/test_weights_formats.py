@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import pickle
 import struct
 import zipfile
 from collections.abc import Callable
@@ -11,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("numpy")
 gguf = pytest.importorskip("gguf")
 
 import verify_repos as repos  # noqa: E402
 import weights_builder as build  # noqa: E402
-from ds_doctor.probes import _gguf, _torch_zip  # noqa: E402
+from ds_doctor.probes import _gguf, _torch_legacy, _torch_zip  # noqa: E402
 from ds_doctor.probes._safetensors import HeaderError  # noqa: E402
 from test_weights_folders import faults, judge, look  # noqa: E402
 
@@ -361,12 +364,54 @@ def test_deflated_members_are_read() -> None:
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "consolidated.00.pth"])
-def test_files_of_torch_before_1_6_are_told_apart_and_unknown(tmp_path: Path, name: str) -> None:
-    lay(tmp_path, repos.small() | {name: repos.torch_legacy(NAMES)})
+def test_a_file_of_torch_before_1_6_is_as_long_as_its_pickles_say(tmp_path: Path, name: str) -> None:
+    data = repos.torch_legacy(NAMES)
+    lay(tmp_path, repos.small() | {name: data})
+    fact = look(tmp_path)
+    assert faults(fact) == set() and fact.weights[0].tensors == len(NAMES)
+    assert judge(fact)["weights-shard-truncated"].status == "pass"
+    assert judge(fact)["weights-pickle"].status == "note"
+    for cut, rule in (
+        (data[:-1], "truncated"),
+        (data[: len(data) // 2], "truncated"),
+        (data[:90], "truncated"),
+        (data + b"1", "oversized"),
+    ):
+        (tmp_path / name).write_bytes(cut)
+        assert faults(look(tmp_path)) == {f"shard-{rule}"}
+
+
+def test_a_pickle_that_torch_does_not_write_is_unknown(tmp_path: Path) -> None:
+    data = repos.torch_legacy(NAMES).replace(b"BFloat16Storage", b"Strange18Storage"[:15])
+    lay(tmp_path, repos.small() | {"pytorch_model.bin": data})
     fact = look(tmp_path)
     assert faults(fact) == set() and fact.weights[0].kind == "pytorch-legacy"
     assert judge(fact)["weights-shard-truncated"].status == "unknown"
-    assert judge(fact)["weights-pickle"].status == "note"
+
+
+@given(st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 255)), min_size=1, max_size=6), st.integers(30, 3000))
+def test_a_broken_pickle_ends_in_one_of_three_ways(changes: list[tuple[int, int]], cut: int) -> None:
+    data = bytearray(repos.torch_legacy(NAMES))
+    for at, value in changes:
+        data[at % len(data)] = value
+    broken = bytes(data[:cut]) if cut % 2 else bytes(data)
+    try:
+        storages, end = _torch_legacy.end_of(lambda at, n: broken[at : at + n], len(broken))
+        assert 0 <= storages <= len(NAMES) and 0 < end < 1 << 60
+    except (HeaderError, _torch_legacy.Untold):
+        pass
+
+
+def test_a_pickle_of_lists_in_lists_costs_nothing(tmp_path: Path) -> None:
+    laughs = b"\x80\x02]" + b"q\x00" + b"".join(b"(h%ch%ct" % (n, n) + b"q%c" % (n + 1) for n in range(200))
+    data = (
+        b"".join(pickle.dumps(v, 2) for v in (0x1950A86A20F9469CFC6C, 1001, {}))
+        + laughs
+        + b"Q."
+        + pickle.dumps(["0"], 2)
+    )
+    with pytest.raises(_torch_legacy.Untold):
+        _torch_legacy.end_of(lambda at, n: data[at : at + n], len(data))
 
 
 def test_a_model_bin_of_another_program_is_unknown_rather_than_wrong(tmp_path: Path) -> None:

@@ -115,3 +115,12 @@ def test_a_broken_index_of_pytorch_files_is_a_fault_of_the_folder(tmp_path: Path
     beside = build.sharded(tmp_path / "n")
     (beside / "pytorch_model.bin.index.json").write_bytes(index[:-9])
     assert faults(look(beside)) == {"spare-damaged"}
+
+
+def test_a_tensor_in_two_shards_is_found_without_an_index(tmp_path: Path) -> None:
+    folder = build.sharded(tmp_path / "m", index=False)
+    first, second = build.shard(1, 3), build.shard(2, 3)
+    tensor = build.names_in_shard(1)[0]
+    (folder / second).write_bytes(build.safetensors([*build.names_in_shard(2), tensor]))
+    assert faults(look(folder)) == {"tensor-twice"}
+    assert told(folder, "weights-tensor-twice") == f"{tensor} ({first}, {second})"

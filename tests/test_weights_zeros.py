@@ -280,3 +280,21 @@ def test_forty_eight_whole_shards_cost_a_few_reads_each(tmp_path: Path) -> None:
     assert zero_runs(host).files == 48
     assert len(read) <= 48 * 8
     assert sum(a[2] for op, a in read if op == "read_at") <= 48 * 32768  # type: ignore[misc]
+
+
+def test_a_run_that_breaks_off_in_a_norm_and_goes_over_a_whole_matrix_was_never_written(tmp_path: Path) -> None:
+    tensors = {
+        "blk.0.weight": ("F32", (64, 64)),
+        "blk.0.attn_norm.weight": ("F32", (256,)),
+        "blk.1.weight": ("F32", (64, 64)),
+    }
+    whole = tmp_path / "m"
+    places = written(whole, tensors)
+    begin, end = places["blk.0.attn_norm.weight"]
+    zero(whole / "model.safetensors", (begin + end) // 2, places["blk.1.weight"][1])
+    assert verdict(whole) == ("fail", "pass")
+    # Without a matrix it may be meant.
+    other = tmp_path / "n"
+    written(other, dict(list(tensors.items())[:2]))
+    zero(other / "model.safetensors", (begin + end) // 2, end)
+    assert verdict(other) == ("pass", "pass")

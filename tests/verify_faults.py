@@ -400,7 +400,7 @@ CORE = frozenset(
         "config cut",
     ]
 )
-ALL_IN = frozenset(["sharded", "single", "hub", "gguf", "gguf split", "torch", "torch sharded"])
+ALL_IN = frozenset(["sharded", "hub", "gguf split", "torch sharded"])
 CONTENT = [
     fault("flipped bit", flip(lambda n: n // 2), "checksum-mismatch", vouched),
     fault("flipped bit at the end", flip(lambda n: n - 1), "checksum-mismatch", vouched),

@@ -145,11 +145,14 @@ def gguf_parts_are_what_their_names_say(model: ModelFolder) -> Findings:
 def the_index_agrees_with_the_headers(model: ModelFolder) -> Findings:
     weight_files(model)
     for one in model.numbering:
+        of = f"{one.stem}-*-of-{one.total}.{one.ext}"
         if one.copies.count:
-            of = f"{one.stem}-*-of-{one.total}.{one.ext}"
             names = shown(one.twice.first, one.twice.count)
             for name in one.copies.first:
                 yield found("weights-tensor-twice", on=name, file=of, count=one.twice.count, names=names)
+        elif one.twice.count:
+            names = shown(one.twice.first, one.twice.count)
+            yield found("weights-tensor-twice", on=of, file=of, count=one.twice.count, names=names)
     indexes = _indexes(model)
     if not indexes:
         raise NotApplicable("weights-no-index", path=model.path or model.given)

@@ -77,10 +77,10 @@ def _run(words: list[str]) -> object:
 
         return explain(Request(text=tuple(w for w in words[1:] if w != "--no-here"), here="--no-here" not in words))
     if words[:1] == ["verify"] and len(words) > 1 and not words[1].startswith("-") and set(words[2:]) <= _PLAIN.keys():
-        from . import verifying
+        from . import verify_asked, verifying
 
         switches: dict[str, Any] = {_PLAIN[w]: True for w in words[2:]}
-        return verifying.verify(verifying.Request(path=words[1], **switches))
+        return verifying.verify(verify_asked.Request(path=words[1], **switches))
     from .commands import parse
 
     return parse(words)

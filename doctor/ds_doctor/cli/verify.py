@@ -8,7 +8,8 @@ import click
 
 from ..report import FORMATS
 from .lang import t
-from .verifying import Request, verify
+from .verify_asked import Request
+from .verifying import verify
 
 
 @click.command(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import functools
 import os
 import shlex
@@ -15,9 +14,8 @@ import msgspec
 
 from .. import __version__, engine, manifest
 from ..gather import Gathering
-from ..host import Asked, Host
+from ..host import Host
 from ..model import Lang, Outcome, Trouble
-from ..probes._folder_names import is_model_file
 from ..probes._weight_file import PARSED
 from ..probes.checksums import Checksums, Vouching
 from ..probes.model_access import ModelAccess
@@ -27,37 +25,16 @@ from ..registry import Check, load_plugins
 from ..report import verify as document
 from ..report.document import TargetDoc, ToolDoc, result_doc
 from ..report.verify_words import word
-from . import Unwritten, Usage, files, put
+from . import Unwritten, Usage, put
 from .judge import outputs_of, site_rules, write_out
-from .lang import from_arguments, from_locale, t
-from .proving import STRUCTURE_S, Stopped, Wish, of_part, prove
+from .lang import from_locale, t
+from .proving import STRUCTURE_S, Stopped, Wish, prove
 from .terminal import colorful, width
+from .verify_asked import Request, asked, check, part_of
 
 FAMILY = "weights"
 # What fails because it cannot be read says nothing about the content.
 UNREAD = frozenset(["weights-unreadable", "weights-read-error"])
-
-
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of `verify`, as they were typed."""
-
-    path: str
-    quick: bool = False
-    manifest: str | None = None
-    write_manifest: str | None = None
-    only_shards: str | None = None
-    user: str | None = None
-    revision: str | None = None
-    no_cache: bool = False
-    warm: bool = False
-    threads: int | None = None
-    strict: bool = False
-    form: str = "text"
-    output: tuple[str, ...] = ()
-    rules: tuple[str, ...] = ()
-    lang: Lang | None = None
-    verbose: bool = False
-    quiet: bool = False
 
 
 def verify(r: Request) -> int:
@@ -65,9 +42,9 @@ def verify(r: Request) -> int:
     begun = time.monotonic()
     started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     lang = r.lang or from_locale()
-    _check(r)
+    check(r)
     outputs = outputs_of(r.output, [("--write-manifest", r.write_manifest)] if r.write_manifest else [])
-    host = Host(_asked(r))
+    host = Host(asked(r))
     outcomes = _look(host, [ModelFolder, Checksums, *([ModelAccess] if r.user is not None else [])], lang)
     judges = _Judges(r)
     if r.rules:  # a site's file that is wrong is told before the work
@@ -107,74 +84,6 @@ def verify(r: Request) -> int:
         files=tuple(document.file_doc(s) for s in states),
     )
     return _told(r, doc, states, "" if vouching is None else vouching.root, outputs, lang)
-
-
-def _check(r: Request) -> None:
-    for name in ("path", "manifest", "write_manifest", "only_shards", "user", "revision"):
-        if getattr(r, name) == "":
-            shown = "PATH" if name == "path" else "--" + name.replace("_", "-")
-            raise Usage(t(f"{shown}: the value is empty", f"{shown}：值为空"))
-    if r.threads is not None and not 1 <= r.threads <= 1024:
-        raise Usage(t(f"--threads {r.threads}: between 1 and 1024", f"--threads {r.threads}：应在 1 到 1024 之间"))
-    if r.quick:
-        for name in ("write_manifest", "only_shards", "warm", "no_cache"):
-            if getattr(r, name):
-                shown = "--" + name.replace("_", "-")
-                raise Usage(t(f"--quick and {shown} exclude each other", f"--quick 与 {shown} 不能同时使用"))
-    if r.only_shards is not None:
-        _part(r.only_shards, ())
-    if r.manifest is not None:
-        _manifest(r.manifest)
-    written = [("--output", o.partition("=")[2]) for o in r.output]
-    if r.write_manifest is not None:
-        written.append(("--write-manifest", r.write_manifest))
-    for option, path in written:
-        read = option == "--output" and r.manifest is not None and os.path.exists(path)
-        if os.path.isfile(path) and (
-            is_model_file(os.path.basename(path)) or (read and os.path.samefile(path, r.manifest or path))
-        ):
-            raise Usage(
-                t(f"{option} {path}: would overwrite what is verified", f"{option} {path}：会覆盖用于校验的文件")
-            )
-
-
-def _part(part: str, names: tuple[str, ...]) -> frozenset[str]:
-    try:
-        return of_part(part, names)
-    except ValueError:
-        raise Usage(
-            t(f"--only-shards {part}: I/N, for example 1/4", f"--only-shards {part}：应为 I/N，例如 1/4")
-        ) from None
-
-
-def _manifest(path: str) -> None:
-    """Usage in one line for a manifest that cannot be used."""
-    data = files.read("--manifest", path, manifest.LIMIT)
-    try:
-        listed = manifest.parse(data, os.path.basename(path), ["/"])  # what absolute names mean here, the look tells
-        if not listed.entries:
-            raise manifest.NotAManifest("no-entries", listed.problems[0].line if listed.problems else None)
-    except manifest.NotAManifest as e:
-        what = word("manifest." + e.why, from_arguments(sys.argv[1:]))
-        raise Usage(
-            f"--manifest {path}{t(': ', '：')}{what}"
-            + (t(f" (line {e.line})", f"（第 {e.line} 行）") if e.line else "")
-        ) from None
-
-
-def _asked(r: Request) -> Asked:
-    try:
-        os.lstat(r.path)
-        path = files.absolute("PATH", r.path)
-    except OSError as e:
-        if e.errno == errno.ENAMETOOLONG:
-            raise Usage(f"PATH {r.path[:60]}…: {e.strerror}") from None
-        # Not there: it may be a model's id. In a folder that may not be searched: the look says so.
-        path = r.path if e.errno in (errno.ENOENT, errno.ENOTDIR) else files.absolute("PATH", r.path)
-    except ValueError as e:
-        raise Usage(f"PATH {r.path!r}: {e}") from None
-    manifest = None if r.manifest is None else files.absolute("--manifest", r.manifest)
-    return Asked(model=path, manifest=manifest, user=r.user, revision=r.revision)
 
 
 class _Judges:
@@ -322,7 +231,7 @@ def _states(
         return list(recalled(host, vouching)), 0.0
     part = None
     if r.only_shards is not None:
-        part = _part(r.only_shards, tuple(f.name for f in vouching.files if f.role == "weights"))
+        part = part_of(r.only_shards, tuple(f.name for f in vouching.files if f.role == "weights"))
     wish = Wish(
         threads=r.threads,
         warm=r.warm,

@@ -179,7 +179,7 @@ def _weight(name: str, what: str, source: Source, there: Set[str], folder: Model
         return "needed" if _is_of_the_set(name, source, there, folder) else "left-out"
     if source.explicit or linked:
         return "needed"
-    if what != "config" or (source.whole and is_index(name)):
+    if what != "config" or (source.kind == "hub-tree" and is_index(name)):
         return "left-out"  # `hf download --include "*.safetensors"` leaves the index out by choice
     return "wanted" if is_wanted(name, there) else "left-out"
 

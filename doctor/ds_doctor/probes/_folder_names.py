@@ -82,6 +82,15 @@ def copies(files: dict[str, frozenset[str]]) -> tuple[list[str], list[str]]:
     return doubled, sorted(tensors)
 
 
+def in_several(files: dict[str, frozenset[str]]) -> list[str]:
+    """The tensors that are in more than one file, each with the files."""
+    home: dict[str, list[str]] = {}
+    for name, tensors in sorted(files.items()):
+        for tensor in tensors:
+            home.setdefault(tensor, []).append(name)
+    return [f"{tensor} ({', '.join(names[:3])})" for tensor, names in home.items() if len(names) > 1]
+
+
 def numbering(names: list[str]) -> tuple[Numbering, ...]:
     """The numbered sets among the names."""
     sets: dict[tuple[str, str, int], set[int]] = {}

@@ -12,6 +12,7 @@ from ..api import Host
 from . import _index_look, _shard_index
 from ._folder_names import (
     copies,
+    in_several,
     is_second_copy,
     is_weights,
     loaded,
@@ -166,7 +167,8 @@ def numbered_sets(weights: list[str], decided: set[str], seen: dict[str, Seen]) 
             one = msgspec.structs.replace(one, decided=True)
         else:
             doubled, tensors = copies(files)
-            if doubled:
-                one = msgspec.structs.replace(one, copies=names_of(doubled), twice=names_of(tensors))
+            twice = tensors if doubled else in_several(files)
+            if twice:
+                one = msgspec.structs.replace(one, copies=names_of(doubled), twice=names_of(twice))
         result.append(one)
     return tuple(result)

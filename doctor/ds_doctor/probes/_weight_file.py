@@ -184,9 +184,9 @@ def _gguf_file(host: Host, path: str, shown: str, size: int) -> Seen:
 
 def _torch_file(host: Host, path: str, shown: str, size: int, head: bytes) -> WeightFile:
     if head.startswith(b"\x80"):
-        # torch.load refuses a pickle that does not begin with its number; where such a file ends, only the pickle tells.
+        # torch.load refuses a pickle that does not begin with its number.
         if _torch_zip.LEGACY_MAGIC in head[:64]:
-            return WeightFile(name=shown, kind="pytorch-legacy", size=size)
+            return _legacy_file(host, path, shown, size)
         return WeightFile(name=shown, kind="malformed", format="pytorch", size=size, error="InvalidMagicNumber")
     try:
         layout = _torch_zip.parse(lambda at, count: host.read_at(path, at, count), size)
@@ -197,3 +197,15 @@ def _torch_file(host: Host, path: str, shown: str, size: int, head: bytes) -> We
     if not layout.is_torch:
         return WeightFile(name=shown, kind="zip", size=size)
     return WeightFile(name=shown, kind="pytorch", size=size, expected_size=layout.size, tensors=layout.storages)
+
+
+def _legacy_file(host: Host, path: str, shown: str, size: int) -> WeightFile:
+    from . import _torch_legacy  # few need it
+
+    try:
+        storages, end = _torch_legacy.end_of(lambda at, count: host.read_at(path, at, count), size)
+    except HeaderError as e:
+        return _malformed(shown, size, "pytorch", e)
+    except _torch_legacy.Untold:
+        return WeightFile(name=shown, kind="pytorch-legacy", size=size)
+    return WeightFile(name=shown, kind="pytorch", size=size, expected_size=end, tensors=storages)

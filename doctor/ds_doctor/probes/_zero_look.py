@@ -27,18 +27,21 @@ SHORTEST = 64  # bytes of a run in a small file
 # Tensors of zeros that published checkpoints hold: biases, zero points, the second factor of a new adapter, masks, scales.
 _NOT_A_MATRIX = re.compile(r"bias|zero|lora_?(embedding_)?b\b|mask|scale|g_idx|running_|inv_freq|cache", re.IGNORECASE)
 _FLOATS = re.compile(r"B?F\d|GGML\Z")
+_NORM = re.compile(r"norm\w*(\.weight)?\Z")
 _PACKED = re.compile(
     r"(?:weight|qweight|weight_packed|_blocks)\Z"
 )  # whole numbers that are weights: AWQ, GPTQ, NVFP4, MXFP4
 
 
 class Matrix(msgspec.Struct, frozen=True):
-    """A weight matrix: its name, its place in the file, the bytes of one row (of the last dimension)."""
+    """A weight matrix: its name, its place in the file, the bytes of one row (of the last dimension). `norm`: it is a norm's
+    weight instead, which counts only as what a run of zeros over whole matrices breaks off in."""
 
     name: str
     begin: int
     end: int
     row: int
+    norm: bool = False
 
 
 class _File:
@@ -186,11 +189,17 @@ def _matrices(host: Host, path: str, file: WeightFile) -> list[Matrix]:
 
 
 def matrices_of(places: Sequence[_safetensors.Place], data_begin: int) -> list[Matrix]:
-    """Those of the tensors that are weight matrices, in the order of their bytes."""
+    """Those of the tensors that are weight matrices or norms, in the order of their bytes."""
     return [
-        Matrix(clean(p.name, SAID), data_begin + p.begin, data_begin + p.end, (p.end - p.begin) // prod(p.shape[:-1]))
+        Matrix(
+            clean(p.name, SAID),
+            data_begin + p.begin,
+            data_begin + p.end,
+            (p.end - p.begin) // prod(p.shape[:-1]),
+            len(p.shape) == 1,
+        )
         for p in places
-        if is_matrix(p.name, p.dtype, p.shape) and p.end > p.begin
+        if (is_matrix(p.name, p.dtype, p.shape) or is_norm(p.name, p.dtype, p.shape)) and p.end > p.begin
     ]
 
 
@@ -201,12 +210,20 @@ def is_matrix(name: str, dtype: str, shape: tuple[int, ...]) -> bool:
     return bool(_FLOATS.match(dtype) or _PACKED.search(name))
 
 
+def is_norm(name: str, dtype: str, shape: tuple[int, ...]) -> bool:
+    """Whether a tensor is the weight of a norm, which is nowhere half zero."""
+    return (
+        len(shape) == 1 and bool(_NORM.search(name)) and not _NOT_A_MATRIX.search(name) and bool(_FLOATS.match(dtype))
+    )
+
+
 def described(
     file: WeightFile, data_begin: int, size: int, run: tuple[int, int], matrices: list[Matrix], hole: bool
 ) -> ZeroRun:
     """The run with what lies in it."""
     begin, end = run
-    inside = [m for m in matrices if begin <= m.begin and m.end <= end]
+    inside = [m for m in matrices if begin <= m.begin and m.end <= end and not m.norm]
+    breaks = [m for m in matrices if inside or not m.norm]
     return ZeroRun(
         file=file.name,
         size=size,
@@ -217,8 +234,8 @@ def described(
         matrices=len(inside),
         matrix_bytes=sum(m.end - m.begin for m in inside),
         first=tuple(m.name for m in inside[:3]),
-        cut=next((m.name for m in matrices if m.begin < begin < m.end and _is_in_a_row(m, begin)), None),
-        cut_end=next((m.name for m in matrices if m.begin < end < m.end and _is_in_a_row(m, end)), None),
+        cut=next((m.name for m in breaks if m.begin < begin < m.end and _is_in_a_row(m, begin)), None),
+        cut_end=next((m.name for m in breaks if m.begin < end < m.end and _is_in_a_row(m, end)), None),
     )
 
 

@@ -14,7 +14,7 @@ from ..api import Absent, Host, probe
 
 
 class WeightFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`kind`: safetensors, gguf, pytorch, pytorch-legacy (a bare pickle, as torch wrote before 1.6); malformed (in its
+    """`kind`: safetensors, gguf, pytorch, pytorch-legacy (a bare pickle, as torch wrote before 1.6, whose end is not told); malformed (in its
     `format` safetensors, gguf or pytorch, with the `error` that its library gives, or a word like it, with its tensor and
     numbers; InvalidHeaderLength and NoCentralDirectory: the file ends before its description does); what it is instead (empty,
     lfs-pointer, html, xml, json, text, zeros, an archive, other), unrecognised (under a name that other programs use as well),
@@ -79,7 +79,8 @@ class ShardIndex(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Numbering(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The files `<stem>-00001-of-000NN.<ext>` of one total: how many there are, which are not; `beyond`: a number that is
     none of the total. `decided`: an index names some
-    of them, and says which are due. Else `copies` are those all of whose tensors are in another one, `twice` these tensors."""
+    of them, and says which are due. Else `copies` are those all of whose tensors are in another one, `twice` these tensors, or
+    where no file is such a copy those that are in several files."""
 
     stem: str
     ext: str
