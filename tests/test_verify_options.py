@@ -203,3 +203,10 @@ def test_the_snapshot_of_one_commit_is_no_proof_of_another(shelf: Path, tmp_path
         env = running.environment(tmp_path / "cache", made.env)
         said = running.forked(["verify", str(made.folder), "--revision", revision], env)
         assert said.status == status, said.told()
+
+
+def test_a_manifest_of_other_places_only_is_wrong_usage(model: Path, tmp_path: Path) -> None:
+    sums = tmp_path / "SHA256SUMS"
+    sums.write_text("".join(f"{n:064x}  {name}\n" for n, name in enumerate(("../../x", "../../etc/passwd"))))
+    said = verify(model, "--manifest", str(sums))
+    assert said.status == 2 and said.err.count("\n") == 1 and "--manifest" in said.err, said.told()
