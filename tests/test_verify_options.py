@@ -193,3 +193,13 @@ def test_files_that_nothing_vouches_for_are_not_called_the_right_ones(shelf: Pat
     model = Path(build.take(shelf, "sharded", tmp_path / "m").target)
     said = verify(model, "--format", "json")
     assert said.status == 0 and said.status_of("weights-file-changed") == "unknown", said.told()
+
+
+def test_the_snapshot_of_one_commit_is_no_proof_of_another(shelf: Path, tmp_path: Path) -> None:
+    made = build.take(shelf, "hub", tmp_path / "m")
+    commit = made.folder.name
+    assert made.folder.parent.name == "snapshots"
+    for revision, status in (("main", 0), (commit, 0), (commit[:7], 0), ("f" * 40, 2), ("v2", 2)):
+        env = running.environment(tmp_path / "cache", made.env)
+        said = running.forked(["verify", str(made.folder), "--revision", revision], env)
+        assert said.status == status, said.told()

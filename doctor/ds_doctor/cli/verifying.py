@@ -51,7 +51,7 @@ def verify(r: Request) -> int:
         judges.get()
     try:
         folder = _there(r, host, outcomes, judges, lang)
-        _fits(r, folder, outcomes.get(ModelAccess))
+        _fits(r, host, folder, outcomes.get(ModelAccess))
         vouching = _vouching(host)
         states, seconds = _states(r, host, vouching, lang, judges)
     except (Stopped, Unseen) as e:
@@ -164,7 +164,7 @@ def _there(r: Request, host: Host, outcomes: dict[type, Outcome], judges: _Judge
     return folder
 
 
-def _fits(r: Request, folder: ModelFolder, access: Outcome | None) -> None:
+def _fits(r: Request, host: Host, folder: ModelFolder, access: Outcome | None) -> None:
     """Usage, before anything is hashed, for an option that says nothing about this model or this host."""
     seen = None if access is None else access.fact
     if r.user is not None and isinstance(seen, ModelAccess) and seen.problem == "user-unknown":
@@ -181,6 +181,25 @@ def _fits(r: Request, folder: ModelFolder, access: Outcome | None) -> None:
                 f"--revision {r.revision}：{r.path} 不在 Hub 缓存中，只有 Hub 缓存才有可选的版本",
             )
         )
+    if r.revision is not None and folder.hub is not None and not _is_of(host, os.path.abspath(r.path), r.revision):
+        raise Usage(
+            t(
+                f"--revision {r.revision}: {r.path} is the snapshot of another one",
+                f"--revision {r.revision}：{r.path} 是另一版本的快照",
+            )
+        )
+
+
+def _is_of(host: Host, path: str, revision: str) -> bool:
+    """Whether the path may be of the revision: it is no snapshot of one commit, or that of this commit, branch or tag."""
+    repository, _, inside = path.partition("/snapshots/")
+    commit = inside.partition("/")[0]
+    if not commit or commit.startswith(revision):
+        return True
+    try:
+        return host.text(f"{repository}/refs/{revision}", limit=4096).strip() == commit
+    except Trouble:
+        return False
 
 
 def _models_in(host: Host, folder: ModelFolder) -> list[str]:
