@@ -211,3 +211,10 @@ def test_a_folder_that_is_no_model_is_not_read_through(tmp_path: Path) -> None:
     said = verify(tmp_path, "--format", "json")
     assert said.status == 1 and said.status_of("weights-none") == "fail"
     assert all(f["how"] is None for f in json.loads(said.out)["files"])
+
+
+def test_a_manifest_of_other_places_only_is_wrong_usage(model: Path, tmp_path: Path) -> None:
+    sums = tmp_path / "SHA256SUMS"
+    sums.write_text("".join(f"{n:064x}  {name}\n" for n, name in enumerate(("../../x", "../../etc/passwd"))))
+    said = verify(model, "--manifest", str(sums))
+    assert said.status == 2 and said.err.count("\n") == 1 and "--manifest" in said.err, said.told()

@@ -53,6 +53,8 @@ def verify(r: Request) -> int:
         folder = _there(r, host, outcomes, judges, lang)
         _fits(r, host, folder, outcomes.get(ModelAccess))
         vouching = _vouching(host)
+        if vouching is not None and any(given.given and not given.entries for given in vouching.lists):
+            raise Usage(f"--manifest {r.manifest}{t(': ', '：')}{word('manifest.no-usable', lang)}")
         states, seconds = _states(r, host, vouching, lang, judges)
     except (Stopped, Unseen) as e:
         sys.stderr.write(f"ds-doctor: {e}\n")

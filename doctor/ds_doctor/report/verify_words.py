@@ -53,6 +53,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "manifest.not-text": ("not a text file", "不是文本文件"),
     "manifest.not-json": ("broken JSON", "JSON 格式错误"),
     "manifest.no-entries": ("it lists no checksum", "其中没有任何校验和"),
+    "manifest.no-usable": ("it lists no file that can lie in the model's folder", "其中没有一个文件可能位于模型目录内"),
     "manifest.too-large": ("too large for a list of checksums", "对校验和清单来说过大"),
     "manifest.too-deep": ("JSON nested too deeply", "JSON 嵌套过深"),
     "manifest.unknown-schema": ("a schema that this version does not know", "本版本不认识的 schema"),
