@@ -270,7 +270,6 @@ def test_plain_python_starts_without_a_terminal_or_a_locale(shelf: Path, tmp_pat
     assert "\x1b" not in said.out + said.err
 
 
-@pytest.mark.xfail(strict=True, reason="a single file of a role that no engine reads is at most a note")
 def test_a_blob_given_by_its_own_path_is_held_against_its_name(shelf: Path, tmp_path: Path) -> None:
     made = build.take(shelf, "hub", tmp_path / "x")
     blob = made.real(made.victim)

@@ -65,6 +65,8 @@ def lay_beside(
         if entry.kind != "file":
             continue
         what = _role(entry.name, parts)
+        if alone and what == "other":  # it was asked about, whatever it is called: a blob, say
+            what = "weights"
         expected: list[Expected] = []
         size_due = None
         for source in sources:
