@@ -10,9 +10,9 @@ from . import _folder_look, _serving_user
 from . import _volumes as volumes
 from ._folder_names import is_weights
 from ._model_place import Place
+from ._said import clean
 from ._serving_user import User
 from ._shard_index import names_of
-from ._weight_file import clean
 from .model_access import Blocked, ModelAccess
 
 KEPT = 20  # of the things in the user's way

@@ -12,7 +12,7 @@ from ._due import Source, lay_beside
 from ._file_roles import has_parts, role
 from ._folder_walk import Entry
 from ._model_place import Place, is_there, names_in
-from ._weight_file import clean
+from ._said import clean
 from .checksums import Checksums, Link, Revision, Snapshots, SumsFile, Vouching
 from .model_folder import Names
 

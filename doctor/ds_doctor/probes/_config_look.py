@@ -12,7 +12,7 @@ from typing import Any
 from ..api import Malformed
 from ._folder_look import Looked
 from ._safetensors import BITS, Kind
-from ._weight_file import SAID, clean
+from ._said import SAID, clean
 from .model_config import ModelConfig, TensorKind, Tensors
 from .model_folder import ModelFolder
 

@@ -12,8 +12,8 @@ from ._file_roles import is_wanted, numbered_set, role
 from ._folder_names import loaded
 from ._folder_walk import Entry
 from ._index_look import is_index
+from ._said import clean
 from ._sums_look import Sums, is_list
-from ._weight_file import clean
 from .checksums import Conflict, Expected, Lost, ModelFile, WrongSize
 from .model_folder import ModelFolder
 

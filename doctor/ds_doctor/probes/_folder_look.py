@@ -14,9 +14,10 @@ from . import _folder_parts, _hub_records, _index_look, _model_place, _safetenso
 from ._folder_names import ADAPTERS, LEFTOVER, is_tokenizer
 from ._index_look import kind_of
 from ._model_place import Place, names_in
+from ._said import SAID, clean
 from ._shard_index import names_of
 from ._sniff import HEAD, pointer_size, sniff
-from ._weight_file import PARSED, SAID, Seen, clean, format_of, leads_nowhere, look, lost
+from ._weight_file import PARSED, Seen, format_of, leads_nowhere, look, lost
 from .launch import has, option
 from .model_folder import Config, ModelFolder, Names, WeightFile
 
@@ -137,7 +138,7 @@ def _as_engines_read(text: bytes) -> Any:
 
 def look_at(host: Host) -> Looked:
     """The model that was asked for, looked into. Absent when none was."""
-    place = _model_place.find(host)
+    place = host.once(_model_place.find)
     given = clean(place.given)
     if place.path is None:
         return Looked(folder=ModelFolder(given=given, source=place.source), place=place)

@@ -6,8 +6,8 @@ import itertools
 import re
 from collections.abc import Iterable
 
+from ._said import clean
 from ._shard_index import FIRST
-from ._weight_file import clean
 from .model_folder import Names, Numbering
 
 _NUMBERED = re.compile(

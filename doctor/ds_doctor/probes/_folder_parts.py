@@ -23,8 +23,9 @@ from ._folder_names import (
 )
 from ._index_look import Read
 from ._model_place import is_there, names_in
+from ._said import clean
 from ._shard_index import names_of
-from ._weight_file import Seen, clean
+from ._weight_file import Seen
 from .model_folder import Numbering, ShardIndex, WeightFile
 
 FOLDERS = 100  # folders in the model's folder that are looked into, one level deep

@@ -11,7 +11,7 @@ import re
 import msgspec
 
 from ..api import Host, Trouble
-from ._weight_file import clean
+from ._said import clean
 from .nvml import Gpu, Holder
 
 HOST_NAMESPACE = "pid:[4026531836]"  # linux/proc_ns.h PROC_PID_INIT_INO 0xEFFFFFFC

@@ -10,9 +10,10 @@ import msgspec
 from ..api import Absent, Denied, Host, Trouble
 from . import _shard_index
 from ._folder_names import is_pytorch, is_second_copy, is_stray, is_weights
+from ._said import clean
 from ._shard_index import names_of
 from ._sniff import HEAD, sniff
-from ._weight_file import Seen, clean, leads_nowhere
+from ._weight_file import Seen, leads_nowhere
 from .model_folder import ShardIndex, WeightFile
 
 # A variant's name stands before the ending (diffusers) or before .json (transformers: model.safetensors.index.fp32.json).

@@ -9,7 +9,7 @@ import msgspec
 from ..api import Absent, Host, Trouble
 from . import _modelscope
 from . import _volumes as volumes
-from ._weight_file import clean
+from ._said import clean
 from .launch import Launch, asked_launch, option
 from .model_folder import Hub
 

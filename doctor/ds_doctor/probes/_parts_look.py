@@ -14,10 +14,11 @@ from ._folder_look import Looked
 from ._folder_names import is_tokenizer
 from ._index_look import kind_of
 from ._model_place import names_in
+from ._said import clean
 from ._shard_index import names_of
 from ._sniff import HEAD, sniff
 from ._vocabulary import is_tiktoken, merges_problem, sentencepiece_problem, tiktoken_problem, unclosed
-from ._weight_file import clean, leads_nowhere
+from ._weight_file import leads_nowhere
 from .model_parts import ModelParts, Part
 
 LIMIT = 36 << 20  # bytes of a vocabulary that is read whole; the largest published ones have about 34 MB

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from ._weight_file import clean
+from ._said import clean
 from .model_folder import Names
 
 LIMIT = 40 << 20  # bytes; 96,085 tensors take about 9 MB

@@ -12,7 +12,7 @@ from ..api import Host, Trouble
 from ..manifest import is_list_name, parse
 from ..manifest.structs import Entry, Manifest, NotAManifest
 from ._folder_names import is_weights
-from ._weight_file import clean
+from ._said import clean
 from .checksums import SumsFile
 
 LIMIT = 32 << 20  # bytes of a list; more is not parsed

@@ -11,17 +11,15 @@ import msgspec
 from ..api import Absent, Denied, Host, Trouble
 from . import _gguf, _safetensors, _torch_zip
 from ._safetensors import HeaderError
+from ._said import SAID, clean
 from ._sniff import HEAD, pointer_size, sniff
 from .model_folder import WeightFile
 
 # Bytes of a header that is parsed: 96,085 tensors take about 10 MB; a made-up header of the format's 100 MB would take
 # five seconds and a gigabyte of memory.
 PARSED = 24 << 20
-LONGEST = 4096  # characters of a path; PATH_MAX
 _PIECE = 1 << 20  # bytes read at once of a header that is longer than PARSED
 _BLANKS = re.compile(rb"[ \t\r\n]{64,}")
-SAID = 200  # characters of a name that stands within a file
-_SURROGATES = re.compile("[\ud800-\udfff]")
 _FORMATS = {"safetensors": "safetensors", "gguf": "gguf", "bin": "pytorch", "pt": "pytorch", "pth": "pytorch"}
 # Names under which only torch writes; other programs have a model.bin of their own (CTranslate2, Metal).
 _TORCH_NAMES = re.compile(r"(.*/)?(pytorch_model|consolidated|diffusion_pytorch_model)[^/]*\Z", re.DOTALL)
@@ -33,13 +31,6 @@ class Seen(msgspec.Struct, frozen=True):
     file: WeightFile
     names: frozenset[str] = frozenset()
     kinds: Counter[_safetensors.Kind] = Counter()
-
-
-def clean(name: str, most: int = LONGEST) -> str:
-    """A file's name or path as it can stand in JSON: bytes that are not UTF-8 become U+FFFD; one that is longer than any path is cut, what else
-    files say (names of tensors) after `most` characters."""
-    name = _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", name)
-    return name if len(name) <= most else name[: most - 1] + "…"
 
 
 def format_of(name: str) -> str | None:

@@ -10,7 +10,8 @@ import msgspec
 
 from ..api import Host, Malformed, Trouble
 from . import _folder_look, _gguf, _safetensors
-from ._weight_file import PARSED, SAID, clean
+from ._said import SAID, clean
+from ._weight_file import PARSED
 from .model_folder import WeightFile
 from .zero_runs import ZeroRun, ZeroRuns
 

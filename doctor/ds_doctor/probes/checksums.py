@@ -164,6 +164,9 @@ class Checksums(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def checksums(host: Host) -> Checksums:
     if host.asked.model is None and not host.asked.command:
         raise Absent("no-model-given")
+    from . import _model_place
+
+    host.once(_model_place.find)  # most launch commands name a model that is not here: no more is imported for it
     from . import _checksum_look
 
     return _checksum_look.counted(host.once(_checksum_look.look_at))

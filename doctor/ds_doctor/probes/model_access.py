@@ -58,6 +58,9 @@ class ModelAccess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 def model_access(host: Host) -> ModelAccess:
     if host.asked.model is None and not host.asked.command:
         raise Absent("no-model-given")
+    from . import _model_place
+
+    host.once(_model_place.find)  # most launch commands name a model that is not here: no more is imported for it
     from . import _access_look
 
     return _access_look.look_at(host)

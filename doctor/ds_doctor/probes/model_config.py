@@ -75,6 +75,9 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 def model_config(host: Host) -> ModelConfig:
     if host.asked.model is None and not host.asked.command:
         raise Absent("no-model-given")
+    from . import _model_place
+
+    host.once(_model_place.find)  # most launch commands name a model that is not here: no more is imported for it
     from . import _config_look, _folder_look
 
     return _config_look.parse(host.once(_folder_look.look_at))

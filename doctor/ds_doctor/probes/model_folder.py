@@ -163,6 +163,9 @@ class ModelFolder(msgspec.Struct, frozen=True, kw_only=True):
 def model_folder(host: Host) -> ModelFolder:
     if host.asked.model is None and not host.asked.command:
         raise Absent("no-model-given")
+    from . import _model_place
+
+    host.once(_model_place.find)  # most launch commands name a model that is not here: no more is imported for it
     from . import _folder_look
 
     return host.once(_folder_look.look_at).folder

@@ -56,6 +56,9 @@ class ModelParts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def model_parts(host: Host) -> ModelParts:
     if host.asked.model is None and not host.asked.command:
         raise Absent("no-model-given")
+    from . import _model_place
+
+    host.once(_model_place.find)  # most launch commands name a model that is not here: no more is imported for it
     from . import _parts_look
 
     return _parts_look.look_at(host)

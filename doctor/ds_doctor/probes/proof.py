@@ -203,6 +203,9 @@ def recalled(host: Host, vouching: Vouching) -> Iterable[FileProof]:
 def proof(host: Host) -> Proof:
     if host.asked.model is None and not host.asked.command:
         raise Absent("no-model-given")
+    from . import _model_place
+
+    host.once(_model_place.find)  # most launch commands name a model that is not here: no more is imported for it
     from . import _checksum_look
 
     return tally(recalled(host, host.once(_checksum_look.look_at)), hashed=False)

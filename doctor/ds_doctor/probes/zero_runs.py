@@ -51,6 +51,9 @@ class ZeroRuns(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def zero_runs(host: Host) -> ZeroRuns:
     if host.asked.model is None and not host.asked.command:
         raise Absent("no-model-given")
+    from . import _model_place
+
+    host.once(_model_place.find)  # most launch commands name a model that is not here: no more is imported for it
     from . import _zero_look
 
     return _zero_look.look_at(host)
