@@ -107,7 +107,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
     "half a template of several": (put("chat_templates/tools.jinja", TEMPLATE[:-30]), "template-malformed"),
     "half a chat_template.json": (put("chat_template.json", '{"chat_template": "{%'), "template-malformed"),
     "a tokenizer.json that is a list": (put("tokenizer.json", "[]"), "small-file-malformed"),
-    "no vocabulary": (drop("tokenizer.json"), "vocabulary-missing"),
+    "no vocabulary": (drop("tokenizer.json"), "tokenizer-missing"),
 }  # fmt: skip
 
 

@@ -339,7 +339,7 @@ def the_configuration_is_there(model: ModelFolder, sums: Checksums | None, parts
         yield not_applicable("weights-tokenizer-missing", "tokenizer-elsewhere")
     elif model.config is not None and not model.config.vocabulary:
         yield not_applicable("weights-tokenizer-missing", "weights-without-vocabulary")
-    elif parts is not None and (parts.tokenizer_class is not None or parts.own_tokenizer):
+    elif parts is not None and (parts.tokenizer_class or parts.own_tokenizer):
         yield not_applicable("weights-tokenizer-missing", "weights-vocabulary-decides")
     elif not model.tokenizer and not only_gguf(model):
         yield found("weights-tokenizer-missing", on=model.path, path=model.path)

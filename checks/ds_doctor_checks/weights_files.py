@@ -106,10 +106,10 @@ def what_the_model_type_needs_is_there(model: ModelFolder, parts: ModelParts, co
     path = model.path or model.given
     if model.tokenizer_elsewhere:
         yield not_applicable("weights-vocabulary-missing", "tokenizer-elsewhere")
-    elif parts.tokenizer_class is None:
-        yield not_applicable("weights-vocabulary-missing", "weights-no-tokenizer-settings")
+    elif not parts.tokenizer_class:  # where no class is named, weights-tokenizer-missing says what is to be said
+        yield not_applicable("weights-vocabulary-missing", "weights-no-tokenizer-settings", path=path)
     elif not parts.vocabulary and not parts.own_tokenizer and parts.tokenizer_class not in needs.WITHOUT_VOCABULARY:
-        yield found("weights-vocabulary-missing", on=path, path=path, kind=parts.tokenizer_class or "?")
+        yield found("weights-vocabulary-missing", on=path, path=path, kind=parts.tokenizer_class)
     if parts.merges_missing and parts.tokenizer_class in needs.OF_MERGES:
         yield found("weights-merges-missing", on="merges.txt", path=path, kind=parts.tokenizer_class)
     if config is None or config.config is None:
