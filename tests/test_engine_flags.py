@@ -55,6 +55,7 @@ def install(tmp_path: Path) -> Install:
         words = command.split()
         (home / "bin" / words[0]).write_text(f"#!{home}/bin/python\n")
         asked = Asked(command=(f"{home}/bin/{words[0]}", *words[1:]))
+        (tmp_path / "home").mkdir(exist_ok=True)
         return Host(asked, {"HOME": str(tmp_path / "home"), "PATH": "/usr/bin", **env})
 
     return made

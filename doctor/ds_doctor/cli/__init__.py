@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import Any
 
 
 class Usage(Exception):
@@ -14,19 +13,6 @@ class Usage(Exception):
 
 class Unwritten(Exception):
     """Standard output does not take what it is given: one line for standard error, and never exit status 0."""
-
-
-# Options of `verify` that need no parser.
-_PLAIN = {
-    "--quick": "quick",
-    "--no-cache": "no_cache",
-    "--warm": "warm",
-    "--strict": "strict",
-    "-q": "quiet",
-    "--quiet": "quiet",
-    "-v": "verbose",
-    "--verbose": "verbose",
-}
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -76,11 +62,14 @@ def _run(words: list[str]) -> object:
         from .explaining import Request, explain
 
         return explain(Request(text=tuple(w for w in words[1:] if w != "--no-here"), here="--no-here" not in words))
-    if words[:1] == ["verify"] and len(words) > 1 and not words[1].startswith("-") and set(words[2:]) <= _PLAIN.keys():
-        from . import verify_asked, verifying
+    if words[:1] == ["verify"]:
+        from .verify_asked import plain
 
-        switches: dict[str, Any] = {_PLAIN[w]: True for w in words[2:]}
-        return verifying.verify(verify_asked.Request(path=words[1], **switches))
+        request = plain(words[1:])
+        if request is not None:
+            from .verifying import verify
+
+            return verify(request)
     from .commands import parse
 
     return parse(words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from typing import Any
 
 import msgspec
 
@@ -38,6 +39,27 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     lang: Lang | None = None
     verbose: bool = False
     quiet: bool = False
+
+
+# Options that need no parser, whose import costs 20 ms.
+_PLAIN = {
+    "--quick": "quick",
+    "--no-cache": "no_cache",
+    "--warm": "warm",
+    "--strict": "strict",
+    "-q": "quiet",
+    "--quiet": "quiet",
+    "-v": "verbose",
+    "--verbose": "verbose",
+}
+
+
+def plain(words: list[str]) -> Request | None:
+    """The request, where the words are a path and such options; None: they need the parser."""
+    if not words or words[0].startswith("-") or not set(words[1:]) <= _PLAIN.keys():
+        return None
+    switches: dict[str, Any] = {_PLAIN[w]: True for w in words[1:]}
+    return Request(path=words[0], **switches)
 
 
 def check(r: Request) -> None:
