@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ds_doctor.catalogue import Catalogue, Cause, Claim, Rule, Step, Symptom, Text
+from ds_doctor.catalogue import Catalogue, Cause, Claim, Rule, Step, Symptom, Text, is_blank
 from ds_doctor.compiled import load_whole
 from ds_doctor.explain.scan import masked
 from ds_doctor.model import Finding, Lang
@@ -68,7 +68,8 @@ def of(text: Text, lang: Lang) -> str:
 
 
 def steps(fix: tuple[Step, ...], lang: Lang) -> Iterator[str]:
-    for n, step in enumerate(fix, 1):
+    told = [s for s in fix if not (s.run and is_blank(s.run))]  # a command that only a check knows is none to be shown
+    for n, step in enumerate(told, 1):
         yield f"{n}. {of(step.say, lang) if step.say else '`' + (step.run or '') + '`'}"
     yield ""
 

@@ -174,6 +174,11 @@ def blanks(text: str) -> set[str]:
     return set(_BLANK.findall(text))
 
 
+def is_blank(text: str) -> bool:
+    """Whether a text is one blank and nothing else."""
+    return re.fullmatch(r"\{\w+\}", text) is not None
+
+
 def in_language(data: Mapping[str, Any], lang: Lang) -> Mapping[str, Any]:
     """The data; a value that is a text in both languages (`{"en": ..., "zh": ...}`, of a profile) as the one of them."""
     if not any(isinstance(v, Mapping) and v.keys() == {"en", "zh"} for v in data.values()):

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from ..catalogue import Catalogue, Cause, Claim, Rule, Step, Symptom, Text, blanks, fill
+from ..catalogue import Catalogue, Cause, Claim, Rule, Step, Symptom, Text, blanks, fill, is_blank
 from ..model import Lang, Result, Standing
 from .document import ClaimDoc, StepDoc, TargetDoc, clean, result_doc
 from .words import word
@@ -158,7 +158,8 @@ def _cause(name: str, catalogue: Catalogue, lang: Lang, here: Here | None, targe
     else:
         say = _open if rule is not None else Text.plain
         title, why = say(named, lang), say(entry.why, lang)
-        fix = tuple(_step(s, lang, rule is not None) for s in entry.fix)
+        # A command that only a check knows (`{repair}`) is none to be shown here.
+        fix = tuple(_step(s, lang, rule is not None) for s in entry.fix if not (rule and s.run and is_blank(s.run)))
         verify = entry.verify
         if rule is not None:
             verify = _to_fill(verify) if verify is not None else f"ds-doctor run --only {name}"
