@@ -32,7 +32,7 @@ def the_files_hold_data(model: ModelFolder, zeros: ZeroRuns, sums: Checksums | N
         elif is_zeroed(run):
             names = shown(run.first, run.matrices)
             yield found("weights-tensor-zeros", on=run.file, names=names, count=run.matrices, **data)
-    unseen = zeros.unseen + len(zeros.blind)
+    unseen = max(zeros.unseen + len(zeros.blind), len(model.weights) - zeros.files)  # a damaged one is not looked into
     if unseen or not zeros.files:
         for rule in ("weights-preallocated", "weights-tensor-zeros"):
             yield undecided(rule, "weights-zeros-not-all-seen", seen=zeros.files, unseen=unseen)
